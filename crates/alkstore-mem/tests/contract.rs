@@ -1,0 +1,3 @@
+//! The contract suite on the memory engine.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! The contract suite on the SQLite engine.
+
+fn main() {}
