@@ -1,0 +1,386 @@
+//! One queue's jobs: a table per state, and the indexes that claims and sweeps seek.
+//!
+//! Every change is "take the row out, change it, put it back", so that no index is ever stale.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+use std::ops::Bound;
+
+use alkstore::engine::domain::{is_expired, whole_seconds};
+use alkstore::engine::rows::JobRow;
+use alkstore::engine::stamps::Stamps;
+use alkstore::engine::wait::Readiness;
+use alkstore::{Job, JobState};
+
+/// A live job.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) stamps: Stamps,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) attempts: i64,
+    /// Grows with every claim and never shrinks: the fence.
+    pub(crate) claims: i64,
+    pub(crate) claim: Option<Claim>,
+    place: Place,
+}
+
+/// Who has a job, and until when.
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    pub(crate) worker_id: String,
+    pub(crate) claimed_at: i64,
+    pub(crate) deadline_us: i64,
+}
+
+/// The index that a live row is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Ready,
+    Due,
+    Doomed,
+    /// In none: it is past its expiry and waits for a sweep.
+    Parked,
+}
+
+#[derive(Debug)]
+struct Dead {
+    row: Row,
+    last_error: String,
+    died_at: i64,
+}
+
+/// The order in which jobs are claimed: priority, ready time, id.
+type ClaimOrder = (Reverse<i64>, i64, i64);
+
+/// A queue's tables.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    pending: BTreeMap<i64, Row>,
+    processing: BTreeMap<i64, Row>,
+    dead: BTreeMap<i64, Dead>,
+    /// What a claim may take, but for rows that have expired since.
+    ready: BTreeSet<ClaimOrder>,
+    /// What becomes ready at a time (µs): delayed rows and claims.
+    due: BTreeSet<(i64, i64)>,
+    /// What is out of attempts and dies at a time (µs), unless the claim is ended before.
+    doomed: BTreeSet<(i64, i64)>,
+    /// Live rows that expire at a time (s).
+    expiring: BTreeSet<(i64, i64)>,
+    /// Dead rows that may be deleted at a time (s).
+    purgeable: BTreeSet<(i64, i64)>,
+}
+
+impl Row {
+    pub(crate) fn new(stamps: Stamps, payload: Vec<u8>) -> Self {
+        Self {
+            stamps,
+            payload,
+            attempts: 0,
+            claims: 0,
+            claim: None,
+            place: Place::Parked,
+        }
+    }
+
+    fn due_us(&self) -> i64 {
+        self.claim
+            .as_ref()
+            .map_or(self.stamps.ready_us, |claim| claim.deadline_us)
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.attempts >= self.stamps.max_attempts
+    }
+
+    fn claim_order(&self, id: i64) -> ClaimOrder {
+        (Reverse(self.stamps.priority), self.stamps.run_at, id)
+    }
+
+    /// The live job as a value.
+    pub(crate) fn job(&self, queue: &str, id: i64) -> Job {
+        let state = if self.claim.is_some() {
+            JobState::Processing
+        } else {
+            JobState::Pending
+        };
+        self.row(queue, id, state).into()
+    }
+
+    fn row(&self, queue: &str, id: i64, state: JobState) -> JobRow {
+        let claim = self.claim.as_ref();
+        JobRow {
+            id,
+            queue: queue.to_owned(),
+            state,
+            payload: self.payload.clone(),
+            priority: self.stamps.priority,
+            run_at: self.stamps.run_at,
+            attempts: self.attempts,
+            max_attempts: self.stamps.max_attempts,
+            worker_id: claim.map(|claim| claim.worker_id.clone()),
+            claimed_at: claim.map(|claim| claim.claimed_at),
+            claim_expires_at: claim.map(|claim| whole_seconds(claim.deadline_us)),
+            created_at: self.stamps.created_at,
+            expires_at: self.stamps.expires_at,
+            visibility_timeout_s: self.stamps.visibility_timeout_s,
+            backoff_base_s: self.stamps.backoff_base_s,
+            dead_letter_retention_s: self.stamps.dead_letter_retention_s,
+            last_error: None,
+            died_at: None,
+        }
+    }
+}
+
+impl Dead {
+    fn job(&self, queue: &str, id: i64) -> Job {
+        JobRow {
+            last_error: Some(self.last_error.clone()),
+            died_at: Some(self.died_at),
+            ..self.row.row(queue, id, JobState::Dead)
+        }
+        .into()
+    }
+}
+
+impl Jobs {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.processing.is_empty() && self.dead.is_empty()
+    }
+
+    /// The job, live or dead.
+    pub(crate) fn job(&self, queue: &str, id: i64) -> Option<Job> {
+        match self.live(id) {
+            Some(row) => Some(row.job(queue, id)),
+            None => self.dead.get(&id).map(|dead| dead.job(queue, id)),
+        }
+    }
+
+    /// A live row, for a look.
+    pub(crate) fn live(&self, id: i64) -> Option<&Row> {
+        self.pending.get(&id).or_else(|| self.processing.get(&id))
+    }
+
+    /// Puts a live row into its table and indexes.
+    pub(crate) fn put(&mut self, id: i64, mut row: Row, now_us: i64) {
+        row.place = if row.is_exhausted() {
+            self.doomed.insert((row.due_us(), id));
+            Place::Doomed
+        } else if row.due_us() <= now_us {
+            self.ready.insert(row.claim_order(id));
+            Place::Ready
+        } else {
+            self.due.insert((row.due_us(), id));
+            Place::Due
+        };
+        if let Some(at) = row.stamps.expires_at {
+            self.expiring.insert((at, id));
+        }
+        let table = if row.claim.is_some() {
+            &mut self.processing
+        } else {
+            &mut self.pending
+        };
+        table.insert(id, row);
+    }
+
+    /// Takes a live row out of its table and indexes.
+    pub(crate) fn take(&mut self, id: i64) -> Option<Row> {
+        let row = self
+            .pending
+            .remove(&id)
+            .or_else(|| self.processing.remove(&id))?;
+        self.unlink(id, &row);
+        Some(row)
+    }
+
+    /// Takes a row out if a claim on it is valid now, and is this one.
+    pub(crate) fn take_claimed(&mut self, id: i64, fence: Option<i64>, now_us: i64) -> Option<Row> {
+        let Entry::Occupied(entry) = self.processing.entry(id) else {
+            return None;
+        };
+        let row = entry.get();
+        if row.due_us() <= now_us || fence.is_some_and(|fence| fence != row.claims) {
+            return None;
+        }
+        let row = entry.remove();
+        self.unlink(id, &row);
+        Some(row)
+    }
+
+    /// Takes the next row in claim order out; rows that have expired are parked on the way.
+    pub(crate) fn take_ready(&mut self, now_us: i64) -> Option<(i64, Row)> {
+        let id = self.first_ready(now_us)?;
+        self.take(id).map(|row| (id, row))
+    }
+
+    fn unlink(&mut self, id: i64, row: &Row) {
+        match row.place {
+            Place::Ready => self.ready.remove(&row.claim_order(id)),
+            Place::Due => self.due.remove(&(row.due_us(), id)),
+            Place::Doomed => self.doomed.remove(&(row.due_us(), id)),
+            Place::Parked => true,
+        };
+        if let Some(at) = row.stamps.expires_at {
+            self.expiring.remove(&(at, id));
+        }
+    }
+
+    fn live_mut(&mut self, id: i64) -> Option<&mut Row> {
+        self.pending
+            .get_mut(&id)
+            .or_else(|| self.processing.get_mut(&id))
+    }
+
+    /// Makes ready what has come due.
+    pub(crate) fn promote(&mut self, now_us: i64) {
+        while let Some(&(due_us, id)) = self.due.first().filter(|(due_us, _)| *due_us <= now_us) {
+            self.due.remove(&(due_us, id));
+            if let Some(row) = self.live_mut(id) {
+                row.place = Place::Ready;
+                let key = row.claim_order(id);
+                self.ready.insert(key);
+            }
+        }
+    }
+
+    fn first_ready(&mut self, now_us: i64) -> Option<i64> {
+        while let Some(&key) = self.ready.first() {
+            let id = key.2;
+            match self.live_mut(id) {
+                Some(row) if is_expired(row.stamps.expires_at, now_us) => {
+                    row.place = Place::Parked;
+                }
+                _ => return Some(id),
+            }
+            self.ready.remove(&key);
+        }
+        None
+    }
+
+    /// What a claim would find.
+    pub(crate) fn readiness(&mut self, now_us: i64) -> Readiness {
+        self.promote(now_us);
+        if self.first_ready(now_us).is_some() {
+            return Readiness::Ready;
+        }
+        self.next_due().map_or(Readiness::Idle, |us| {
+            Readiness::After(us.saturating_sub(now_us))
+        })
+    }
+
+    /// When the next delayed row or claim comes due (µs).
+    pub(crate) fn next_due(&self) -> Option<i64> {
+        self.due.first().map(|(us, _)| *us)
+    }
+
+    /// Moves a row that was taken out to the dead.
+    pub(crate) fn bury(&mut self, id: i64, row: Row, last_error: &str, now_us: i64) {
+        let died_at = whole_seconds(now_us);
+        if let Some(retention_s) = row.stamps.dead_letter_retention_s {
+            self.purgeable
+                .insert((died_at.saturating_add(retention_s), id));
+        }
+        self.dead.insert(
+            id,
+            Dead {
+                row,
+                last_error: last_error.to_owned(),
+                died_at,
+            },
+        );
+    }
+
+    /// Takes a dead row out.
+    pub(crate) fn take_dead(&mut self, id: i64) -> Option<Row> {
+        let dead = self.dead.remove(&id)?;
+        if let Some(retention_s) = dead.row.stamps.dead_letter_retention_s {
+            self.purgeable
+                .remove(&(dead.died_at.saturating_add(retention_s), id));
+        }
+        Some(dead.row)
+    }
+
+    /// A row out of attempts whose claim has lapsed, or that was never to run.
+    pub(crate) fn first_exhausted(&self, now_us: i64) -> Option<i64> {
+        first_until(&self.doomed, now_us)
+    }
+
+    /// A live row past its expiry.
+    pub(crate) fn first_expired(&self, now_us: i64) -> Option<i64> {
+        first_until(&self.expiring, whole_seconds(now_us))
+    }
+
+    /// A dead row past its retention.
+    pub(crate) fn first_purgeable(&self, now_us: i64) -> Option<i64> {
+        first_until(&self.purgeable, whole_seconds(now_us))
+    }
+
+    /// Rows in state pending, processing and dead.
+    pub(crate) fn counts(&self) -> (usize, usize, usize) {
+        (self.pending.len(), self.processing.len(), self.dead.len())
+    }
+
+    /// How many rows a claim could take now; call [`promote`](Self::promote) before.
+    pub(crate) fn count_ready(&self, now_us: i64) -> usize {
+        let expired = self.expiring.range(..=(whole_seconds(now_us), i64::MAX));
+        let gone =
+            expired.filter(|(_, id)| self.live(*id).is_some_and(|row| row.place == Place::Ready));
+        self.ready.len() - gone.count()
+    }
+
+    /// The earliest `run_at` of the rows that a claim could take now.
+    pub(crate) fn oldest_ready(&self, now_us: i64) -> Option<i64> {
+        let claimable = |key: &&ClaimOrder| {
+            self.live(key.2)
+                .is_some_and(|row| !is_expired(row.stamps.expires_at, now_us))
+        };
+        let mut oldest = None;
+        let mut after = Bound::Unbounded;
+        // One seek per priority: within one, the first row is the oldest.
+        while let Some(&(priority, run_at, _)) =
+            self.ready.range((after, Bound::Unbounded)).find(claimable)
+        {
+            oldest = Some(oldest.map_or(run_at, |at: i64| at.min(run_at)));
+            after = Bound::Excluded((priority, i64::MAX, i64::MAX));
+        }
+        oldest
+    }
+
+    /// Up to `limit` jobs beyond `after`, by id.
+    pub(crate) fn list(
+        &self,
+        queue: &str,
+        state: Option<JobState>,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Vec<Job> {
+        let beyond = (
+            after.map_or(Bound::Unbounded, Bound::Excluded),
+            Bound::Unbounded,
+        );
+        let wanted = |s: JobState| state.is_none_or(|state| state == s);
+        let mut jobs = Vec::new();
+        if wanted(JobState::Pending) {
+            let rows = self.pending.range(beyond).take(limit);
+            jobs.extend(rows.map(|(id, row)| row.job(queue, *id)));
+        }
+        if wanted(JobState::Processing) {
+            let rows = self.processing.range(beyond).take(limit);
+            jobs.extend(rows.map(|(id, row)| row.job(queue, *id)));
+        }
+        if wanted(JobState::Dead) {
+            let rows = self.dead.range(beyond).take(limit);
+            jobs.extend(rows.map(|(id, dead)| dead.job(queue, *id)));
+        }
+        jobs.sort_unstable_by_key(|job| job.id);
+        jobs.truncate(limit);
+        jobs
+    }
+}
+
+fn first_until(index: &BTreeSet<(i64, i64)>, until: i64) -> Option<i64> {
+    index
+        .first()
+        .filter(|(at, _)| *at <= until)
+        .map(|(_, id)| *id)
+}

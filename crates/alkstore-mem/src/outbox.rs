@@ -1,0 +1,65 @@
+//! Outboxes: a queue under a reserved name, and its worker entry point.
+
+use std::error::Error as StdError;
+
+use alkstore::engine::outbox_queue;
+use alkstore::engine::stamps::OUTBOX;
+use alkstore::{Delivery, EnqueueOpts, Error, JobHandle, Outbox, Queue, Result};
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::conn::Conn;
+use crate::queue::MemQueue;
+
+/// An outbox.
+#[derive(Debug)]
+pub(crate) struct MemOutbox {
+    name: String,
+    queue: MemQueue,
+}
+
+impl MemOutbox {
+    pub(crate) fn new(conn: Conn, name: &str) -> Self {
+        let queue = MemQueue::new(conn, outbox_queue(name), OUTBOX);
+        Self {
+            name: name.to_owned(),
+            queue,
+        }
+    }
+}
+
+#[async_trait]
+impl Outbox for MemOutbox {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn enqueue(&self, payload: Value, opts: EnqueueOpts) -> Result<i64> {
+        self.queue.enqueue(payload, opts).await
+    }
+
+    async fn run_once(&self, worker_id: &str, delivery: &mut dyn Delivery) -> Result<bool> {
+        let Some(job) = self.queue.claim(worker_id, 1)?.pop() else {
+            return Ok(false);
+        };
+        // If the delivery ends the job itself, the twin's call is refused and changes nothing.
+        let twin = Box::new(job.twin());
+        match delivery.deliver(Box::new(job)).await {
+            Ok(()) => twin.ack().await?,
+            Err(error) => twin.retry(Some(with_causes(&error)), None).await?,
+        };
+        Ok(true)
+    }
+}
+
+/// An error with its causes, on one line.
+fn with_causes(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,199 @@
+//! The store: hands out everything else, and closes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use alkstore::engine::clock::{Clock, ManualClock};
+use alkstore::engine::domain::duration;
+use alkstore::engine::every;
+use alkstore::engine::hub::Kind;
+use alkstore::engine::leader;
+use alkstore::{
+    Lock, Outbox, Queue, QueueOpts, Result, Schedule, ScheduleOpts, StopToken, Store, StreamHandle,
+    TxHandle, WakeReceiver, encode_payload, validate_local_name, validate_shared_name,
+};
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::conn::Conn;
+use crate::lock::{self, MemLock};
+use crate::notify;
+use crate::outbox::MemOutbox;
+use crate::queue::MemQueue;
+use crate::schedule::{self, MemLeader, Registration};
+use crate::stream::MemStream;
+use crate::tx::MemTx;
+
+/// A store in this process's memory. Clones are one store.
+///
+/// It closes when it is told to and when its last clone is dropped; handles and receivers do not
+/// keep it open.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> alkstore::Result<()> {
+/// use alkstore::{QueueOpts, Store};
+/// use alkstore_mem::MemStore;
+///
+/// let store = MemStore::new();
+/// let queue = store.queue("emails", QueueOpts::default()).await?;
+/// drop(store);
+/// assert!(queue.claim_one("worker-1").await.is_err(), "closed");
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct MemStore {
+    pub(crate) conn: Conn,
+    _open: Arc<CloseOnDrop>,
+}
+
+struct CloseOnDrop(Conn);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl MemStore {
+    /// An empty store on the machine's clock.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::on(Clock::System)
+    }
+
+    /// An empty store for which time passes only when the clock is advanced.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> alkstore::Result<()> {
+    /// use alkstore::Store;
+    /// use alkstore_mem::{ManualClock, MemStore};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::at(1_700_000_000);
+    /// let store = MemStore::with_clock(clock.clone());
+    /// let lock = store.try_lock("report", "host-a", 60).await?.expect("free");
+    /// clock.advance(Duration::from_secs(60));
+    /// assert!(store.try_lock("report", "host-b", 60).await?.is_some(), "lapsed");
+    /// assert!(!lock.renew(60).await?);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn with_clock(clock: ManualClock) -> Self {
+        Self::on(Clock::Manual(clock))
+    }
+
+    fn on(clock: Clock) -> Self {
+        let conn = Conn::new(clock);
+        Self {
+            _open: Arc::new(CloseOnDrop(conn.clone())),
+            conn,
+        }
+    }
+
+    /// Closes the store for all its clones: calls fail, receivers end, open transactions are gone.
+    pub async fn close(&self) {
+        self.conn.close();
+    }
+}
+
+impl Default for MemStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MemStore")
+    }
+}
+
+#[async_trait]
+impl Store for MemStore {
+    async fn begin_tx(&self) -> Result<Box<dyn TxHandle>> {
+        Ok(Box::new(MemTx::begin(&self.conn)?))
+    }
+
+    async fn notify(&self, channel: &str, payload: Value) -> Result<()> {
+        validate_shared_name(channel)?;
+        encode_payload(&payload)?;
+        let notification = self.conn.write(notify::notify)?;
+        self.conn.wake_channel(channel, notification);
+        Ok(())
+    }
+
+    async fn listen(&self, channel: &str) -> Result<Box<dyn WakeReceiver>> {
+        validate_shared_name(channel)?;
+        Ok(Box::new(notify::listen(&self.conn, channel)?))
+    }
+
+    async fn stream(&self, name: &str) -> Result<Box<dyn StreamHandle>> {
+        validate_shared_name(name)?;
+        self.conn.read(|_| ())?;
+        Ok(Box::new(MemStream::new(self.conn.clone(), name.to_owned())))
+    }
+
+    async fn queue(&self, name: &str, opts: QueueOpts) -> Result<Box<dyn Queue>> {
+        validate_shared_name(name)?;
+        self.conn.read(|_| ())?;
+        Ok(Box::new(MemQueue::new(
+            self.conn.clone(),
+            name.to_owned(),
+            opts,
+        )))
+    }
+
+    async fn outbox(&self, name: &str) -> Result<Box<dyn Outbox>> {
+        validate_shared_name(name)?;
+        self.conn.read(|_| ())?;
+        Ok(Box::new(MemOutbox::new(self.conn.clone(), name)))
+    }
+
+    async fn try_lock(&self, name: &str, owner: &str, ttl: i64) -> Result<Option<Box<dyn Lock>>> {
+        validate_shared_name(name)?;
+        validate_local_name(owner)?;
+        let ttl = duration("ttl", ttl)?;
+        let token = self
+            .conn
+            .write(|state| lock::try_lock(state, name, owner, ttl))?;
+        let held = |token| MemLock::new(self.conn.clone(), name.to_owned(), token);
+        Ok(token.map(|token| Box::new(held(token)) as Box<dyn Lock>))
+    }
+
+    async fn schedule(
+        &self,
+        name: &str,
+        spec: &str,
+        queue: &str,
+        payload: Value,
+        opts: ScheduleOpts,
+    ) -> Result<Schedule> {
+        validate_shared_name(name)?;
+        validate_shared_name(queue)?;
+        let every_s = every::parse(spec)?;
+        let payload = encode_payload(&payload)?;
+        let new = Registration {
+            name,
+            spec,
+            every_s,
+            queue,
+            payload,
+            opts,
+        };
+        let row = self.conn.write(|state| schedule::schedule(state, new))?;
+        self.conn.wake(Kind::Schedules, "");
+        Ok(row.into())
+    }
+
+    async fn unschedule(&self, name: &str) -> Result<bool> {
+        validate_shared_name(name)?;
+        let removed = self.conn.write(|state| schedule::unschedule(state, name))?;
+        self.conn.wake(Kind::Schedules, "");
+        Ok(removed)
+    }
+
+    async fn run_schedules(&self, stop: StopToken) -> Result<()> {
+        let leader = MemLeader::new(self.conn.clone())?;
+        leader::run_schedules(&leader, stop).await
+    }
+}
