@@ -1,0 +1,4 @@
+-- Removes a schedule.
+-- :name
+DELETE FROM __alkstore_schedule
+WHERE name = :name

@@ -1,0 +1,1 @@
+RELEASE __alkstore_step

@@ -1,0 +1,1 @@
+SAVEPOINT __alkstore_tx

@@ -1,0 +1,3 @@
+-- The version of the schema.
+SELECT coalesce(max(version), 0)
+FROM __alkstore_migration

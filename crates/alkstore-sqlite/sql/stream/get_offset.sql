@@ -1,0 +1,5 @@
+-- A consumer's checkpoint.
+-- :stream, :consumer
+SELECT offset
+FROM __alkstore_consumer
+WHERE stream = :stream AND consumer = :consumer

@@ -1,0 +1,5 @@
+-- The last event's offset.
+-- :stream
+SELECT max(offset)
+FROM __alkstore_event
+WHERE stream = :stream

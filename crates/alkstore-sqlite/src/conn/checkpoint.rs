@@ -1,0 +1,137 @@
+//! Checkpoints, off the commit path: a thread with a connection of its own.
+//!
+//! While the writer goes on, a checkpoint cannot catch up with it; past a bound the writer helps
+//! between two commits, when little is left to copy.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use alkstore::Result;
+use rusqlite::Connection;
+use rusqlite::wal::CheckpointMode;
+use tokio::sync::watch;
+
+use super::{Session, open};
+use crate::SqliteOpts;
+use crate::error::Fault;
+
+/// Pages in the `-wal` file from which the thread copies them back.
+const START_FRAMES: i32 = 1_000;
+/// Pages from which the writer finishes the job, so that the file starts over.
+const HELP_FRAMES: i32 = 8 * START_FRAMES;
+
+#[derive(Debug)]
+pub(super) struct Checkpointer {
+    trigger: Trigger,
+    running: watch::Receiver<()>,
+}
+
+/// Starts checkpoints.
+#[derive(Clone, Debug)]
+pub(super) struct Trigger {
+    shared: Arc<(Mutex<State>, Condvar)>,
+    /// Pages at the last commit.
+    last_frames: i32,
+    /// Pages at which the writer helps next; a reader may keep its help from succeeding.
+    help_at: i32,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    wanted: bool,
+    stopped: bool,
+}
+
+impl Checkpointer {
+    pub(super) fn start(path: PathBuf, opts: &SqliteOpts) -> Result<Self> {
+        let trigger = Trigger { shared: Arc::default(), last_frames: 0, help_at: HELP_FRAMES };
+        let (ending, running) = watch::channel(());
+        let (waiting, durability) = (trigger.clone(), opts.durability);
+        std::thread::Builder::new()
+            .name("alkstore-checkpoint".into())
+            .spawn(move || {
+                let mut connection = None;
+                while waiting.wait() {
+                    if connection.is_none() {
+                        connection = open::checkpointer(&path, durability)
+                            .inspect_err(|error| tracing::warn!(%error, "cannot checkpoint"))
+                            .ok();
+                    }
+                    if let Some(connection) = &connection {
+                        checkpoint(connection);
+                    }
+                }
+                drop(connection);
+                drop(ending);
+            })
+            .map_err(Fault::Thread)?;
+        Ok(Self { trigger, running })
+    }
+
+    pub(super) fn trigger(&self) -> Trigger {
+        self.trigger.clone()
+    }
+
+    pub(super) fn stop(&self) {
+        self.trigger.lock().stopped = true;
+        self.trigger.shared.1.notify_all();
+    }
+
+    pub(super) async fn stopped(&self) {
+        let mut running = self.running.clone();
+        while running.changed().await.is_ok() {}
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Trigger {
+    /// For the writer, after a commit that left so many pages in the `-wal` file.
+    pub(super) fn after_commit(&mut self, session: &Session, frames: i32) {
+        if frames == self.last_frames {
+            return;
+        }
+        if frames < self.last_frames {
+            self.help_at = HELP_FRAMES;
+        }
+        self.last_frames = frames;
+        if frames >= self.help_at {
+            self.help_at = frames.saturating_add(HELP_FRAMES);
+            checkpoint(session.connection());
+        } else if frames >= START_FRAMES {
+            let mut state = self.lock();
+            if !state.wanted {
+                state.wanted = true;
+                self.shared.1.notify_one();
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a checkpoint is wanted; `false` once stopped.
+    fn wait(&self) -> bool {
+        let mut state = self.lock();
+        while !state.wanted && !state.stopped {
+            state = self.shared.1.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.wanted = false;
+        !state.stopped
+    }
+}
+
+/// Copies what it can without waiting for anybody. A failure leaves the `-wal` file longer.
+fn checkpoint(connection: &Connection) {
+    match connection.wal_checkpoint_v2(Some("main"), CheckpointMode::PASSIVE) {
+        Ok(_) => {}
+        // Another checkpoint is running.
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => {}
+        Err(error) => tracing::warn!(%error, "checkpoint failed"),
+    }
+}

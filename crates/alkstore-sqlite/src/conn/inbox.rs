@@ -1,0 +1,388 @@
+//! Where callers leave work for the writer and get their answers.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::resume_unwind;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use alkstore::Result;
+use alkstore::engine::hub::Hub;
+use alkstore::engine::store_closed;
+use tokio::sync::{oneshot, watch};
+
+use super::checkpoint::Trigger;
+use super::write::Write;
+use super::writer::{Op, Outcome, Single, Writer};
+use super::open::WriterSession;
+use super::unanswered;
+use crate::SqliteOpts;
+use crate::error::Fault;
+
+/// The writer's queue of work.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    state: Mutex<State>,
+    arrived: Condvar,
+    ended: watch::Sender<bool>,
+}
+
+#[derive(Default, Debug)]
+pub(super) struct State {
+    pub(super) entries: VecDeque<Entry>,
+    leases: HashMap<LeaseId, LeaseState>,
+    closed: bool,
+    /// What the writer sleeps for, if it does.
+    waiting: Option<Waiting>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    Entries,
+    Steps(LeaseId),
+}
+
+/// A unit of work in order of arrival.
+pub(super) enum Entry {
+    /// An operation for a group.
+    Op(Box<dyn Op>, Instant),
+    /// A caller-held transaction that wants the writer.
+    Lease(LeaseId, Instant),
+}
+
+impl std::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Op(..) => f.write_str("Op"),
+            Self::Lease(id, _) => write!(f, "{id:?}"),
+        }
+    }
+}
+
+impl Entry {
+    pub(super) fn since(&self) -> Instant {
+        match self {
+            Self::Op(_, since) | Self::Lease(_, since) => *since,
+        }
+    }
+}
+
+/// Identifies a caller-held transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LeaseId(pub(super) i64);
+
+#[derive(Debug, Default)]
+struct LeaseState {
+    steps: VecDeque<Step>,
+    /// Why it cannot go on, once it cannot.
+    gone: Option<&'static str>,
+}
+
+/// A step of a caller-held transaction.
+pub(super) enum Step {
+    /// An operation.
+    Run(Box<dyn Op>),
+    /// The end; nobody waits for the answer of a dropped handle.
+    End { commit: bool, answer: Option<oneshot::Sender<Result<()>>> },
+}
+
+impl std::fmt::Debug for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Run(_) => "Run",
+            Self::End { .. } => "End",
+        })
+    }
+}
+
+impl Step {
+    pub(super) fn refuse(self, fault: Fault) {
+        match self {
+            Self::Run(op) => op.finish(Err(fault.into())),
+            Self::End { answer, .. } => {
+                if let Some(answer) = answer {
+                    // A caller that is gone needs no answer.
+                    let _ = answer.send(Err(fault.into()));
+                }
+            }
+        }
+    }
+}
+
+impl Inbox {
+    /// Starts the writer's thread.
+    pub(super) fn start(
+        session: WriterSession,
+        hub: Hub,
+        checkpoint: Trigger,
+        opts: &SqliteOpts,
+    ) -> Result<Arc<Self>> {
+        let inbox = Arc::new(Self {
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+            ended: watch::Sender::new(false),
+        });
+        let writer = Writer::new(session, hub, checkpoint, opts.busy_timeout, inbox.clone());
+        std::thread::Builder::new()
+            .name("alkstore-writer".into())
+            .spawn(move || writer.run())
+            .map_err(Fault::Thread)?;
+        Ok(inbox)
+    }
+
+    /// Runs an operation in a group and waits for its answer.
+    pub(super) async fn write<T, F>(&self, f: F, savepoint: bool) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Write<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let op = Box::new(Single::new(f, savepoint, answer));
+        if !self.push(Entry::Op(op, Instant::now())) {
+            return Err(store_closed());
+        }
+        receive(answered, self).await
+    }
+
+    pub(super) fn push(&self, entry: Entry) -> bool {
+        let mut state = self.lock();
+        if state.closed {
+            return false;
+        }
+        state.entries.push_back(entry);
+        let wake = state.waiting == Some(Waiting::Entries);
+        drop(state);
+        if wake {
+            self.arrived.notify_one();
+        }
+        true
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.arrived.notify_one();
+    }
+
+    pub(super) async fn closed(&self) {
+        // The sender lives in `self`, so the channel cannot close while this waits.
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
+    /// For the writer: says that its connection is closed.
+    pub(super) fn end(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        // Their answers drop with them.
+        state.entries.clear();
+        for lease in state.leases.values_mut() {
+            lease.steps.clear();
+            lease.gone = Some("the store is closed");
+        }
+        drop(state);
+        self.ended.send_replace(true);
+    }
+
+    /// For the writer: the next entry; `None` once closed and empty.
+    pub(super) fn next(&self) -> Option<Entry> {
+        let mut state = self.lock();
+        loop {
+            if let Some(entry) = state.entries.pop_front() {
+                return Some(entry);
+            }
+            if state.closed {
+                return None;
+            }
+            state.waiting = Some(Waiting::Entries);
+            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting = None;
+        }
+    }
+
+    /// For the writer: the next operation, if one is waiting in front.
+    pub(super) fn next_op(&self) -> Option<Box<dyn Op>> {
+        let mut state = self.lock();
+        match state.entries.front() {
+            Some(Entry::Op(..)) => match state.entries.pop_front() {
+                Some(Entry::Op(op, _)) => Some(op),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// For the writer: the next step of a lease, or what came up while there was none.
+    pub(super) fn next_step(&self, id: LeaseId, busy: std::time::Duration) -> NextStep {
+        let mut state = self.lock();
+        loop {
+            if let Some(step) = state.leases.get_mut(&id).and_then(|lease| lease.steps.pop_front())
+            {
+                return NextStep::Step(step);
+            }
+            if state.closed {
+                return NextStep::Closed;
+            }
+            let now = Instant::now();
+            let patience = state.entries.front().map(|entry| entry.since() + busy);
+            state.waiting = Some(Waiting::Steps(id));
+            state = match patience {
+                Some(end) if end <= now => {
+                    state.waiting = None;
+                    if let Some(entry) = state.entries.pop_front() {
+                        return NextStep::OutOfPatience(entry);
+                    }
+                    state
+                }
+                Some(end) => {
+                    let waited = self.arrived.wait_timeout(state, end - now);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                // A waiter that arrives meanwhile must be noticed before its patience ends.
+                None => {
+                    let waited = self.arrived.wait_timeout(state, busy);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+            state.waiting = None;
+        }
+    }
+
+    /// For the writer: takes what a lease has queued and leaves it without a place.
+    pub(super) fn dismiss(&self, id: LeaseId) -> Vec<Step> {
+        let lease = self.lock().leases.remove(&id);
+        lease.map(|lease| lease.steps.into()).unwrap_or_default()
+    }
+
+    /// For the writer: marks a lease whose transaction is gone; its next calls err.
+    pub(super) fn mark_gone(&self, id: LeaseId, why: &'static str) {
+        let steps: Vec<Step> = match self.lock().leases.get_mut(&id) {
+            Some(lease) => {
+                lease.gone = Some(why);
+                lease.steps.drain(..).collect()
+            }
+            None => Vec::new(),
+        };
+        for step in steps {
+            step.refuse(Fault::TransactionGone(why));
+        }
+    }
+
+    /// Leaves a step for the writer.
+    fn push_step(&self, id: LeaseId, step: Step) -> Result<()> {
+        let mut state = self.lock();
+        if let Some(lease) = state.leases.get_mut(&id) {
+            if let Some(why) = lease.gone {
+                return Err(Fault::TransactionGone(why).into());
+            }
+            lease.steps.push_back(step);
+        } else {
+            if state.closed {
+                return Err(store_closed());
+            }
+            let lease = LeaseState { steps: [step].into(), gone: None };
+            state.leases.insert(id, lease);
+            state.entries.push_back(Entry::Lease(id, Instant::now()));
+        }
+        let wake =
+            matches!(state.waiting, Some(Waiting::Entries)) || state.waiting == Some(Waiting::Steps(id));
+        drop(state);
+        if wake {
+            self.arrived.notify_one();
+        }
+        Ok(())
+    }
+}
+
+/// What the writer finds when it asks for a step.
+pub(super) enum NextStep {
+    /// The step.
+    Step(Step),
+    /// Somebody has waited too long for this lease to end.
+    OutOfPatience(Entry),
+    /// The store is being closed.
+    Closed,
+}
+
+/// The caller's end of a transaction; dropping it rolls back.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    inbox: Arc<Inbox>,
+    id: LeaseId,
+    ended: bool,
+}
+
+impl Lease {
+    pub(super) fn new(inbox: Arc<Inbox>, id: LeaseId) -> Self {
+        Self { inbox, id, ended: false }
+    }
+
+    /// Runs one step in the transaction, undone as a whole if it fails.
+    pub(crate) async fn step<T, F>(&mut self, f: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Write<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let mut f = Some(f);
+        let (answer, answered) = oneshot::channel();
+        let op = Single::new(
+            move |write: &mut Write<'_>| (f.take().expect("a step runs once"))(write),
+            true,
+            answer,
+        );
+        self.inbox.push_step(self.id, Step::Run(Box::new(op)))?;
+        receive(answered, &self.inbox).await
+    }
+
+    /// Commits or rolls back.
+    pub(crate) async fn end(mut self, commit: bool) -> Result<()> {
+        let (answer, answered) = oneshot::channel();
+        let began = self.inbox.lock().leases.contains_key(&self.id);
+        if !began {
+            self.ended = true;
+            // Nothing was done in it, so there is nothing to commit.
+            return if self.inbox.is_closed() { Err(store_closed()) } else { Ok(()) };
+        }
+        self.inbox.push_step(self.id, Step::End { commit, answer: Some(answer) })?;
+        self.ended = true;
+        let inbox = self.inbox.clone();
+        match answered.await {
+            Ok(result) => result,
+            Err(_) => Err(unanswered(inbox.is_closed())),
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let mut state = self.inbox.lock();
+        let Some(lease) = state.leases.get_mut(&self.id) else { return };
+        if lease.gone.is_some() {
+            state.leases.remove(&self.id);
+            return;
+        }
+        lease.steps.push_back(Step::End { commit: false, answer: None });
+        let wake = state.waiting == Some(Waiting::Steps(self.id));
+        drop(state);
+        if wake {
+            self.inbox.arrived.notify_one();
+        }
+    }
+}
+
+/// Waits for an answer; a panic of the operation goes on in the caller.
+async fn receive<T>(answered: oneshot::Receiver<Outcome<T>>, inbox: &Inbox) -> Result<T> {
+    match answered.await {
+        Ok(Outcome::Done(result)) => result,
+        Ok(Outcome::Panicked(payload)) => resume_unwind(payload),
+        Err(_) => Err(unanswered(inbox.is_closed())),
+    }
+}

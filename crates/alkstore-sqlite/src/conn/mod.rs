@@ -1,0 +1,155 @@
+//! The two verbs of the engine: `read` on a reader's connection, `write` in the writer's groups.
+//!
+//! Everything that handles share is in [`Core`]; only [`SqliteStore`](crate::SqliteStore) keeps
+//! it open.
+
+mod checkpoint;
+mod inbox;
+mod open;
+mod readers;
+mod session;
+mod write;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use alkstore::engine::clock::Clock;
+use alkstore::engine::hub::{Hub, Kind, Signal};
+use alkstore::engine::store_closed;
+use alkstore::{Error, Result};
+
+use crate::SqliteOpts;
+use crate::sql;
+use crate::wake::Watcher;
+
+pub(crate) use inbox::{Lease, LeaseId};
+pub(crate) use session::Session;
+pub(crate) use write::{Sequence, Write};
+
+use checkpoint::Checkpointer;
+use inbox::Inbox;
+use readers::Readers;
+
+/// What the handles of one store share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) clock: Clock,
+    pub(crate) hub: Hub,
+    path: PathBuf,
+    opts: SqliteOpts,
+    inbox: Arc<Inbox>,
+    readers: Readers,
+    checkpointer: Checkpointer,
+    watcher: Watcher,
+    leases: AtomicI64,
+}
+
+impl Core {
+    /// Opens the file, migrates it, and starts the threads.
+    pub(crate) fn open(path: PathBuf, opts: SqliteOpts) -> Result<Arc<Self>> {
+        let writer = open::prepare(&path, &opts)?;
+        let hub = Hub::new();
+        let checkpointer = Checkpointer::start(path.clone(), &opts)?;
+        let inbox = Inbox::start(writer, hub.clone(), checkpointer.trigger(), &opts)?;
+        Ok(Arc::new(Self {
+            clock: Clock::System,
+            hub,
+            readers: Readers::start(&path, &opts)?,
+            path,
+            opts,
+            inbox,
+            checkpointer,
+            watcher: Watcher::default(),
+            leases: AtomicI64::new(0),
+        }))
+    }
+
+    /// Runs a query on a reader's connection.
+    pub(crate) async fn read<T, F>(&self, f: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Session) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.readers.read(f).await
+    }
+
+    /// Runs a query on a reader's connection while the calling thread waits.
+    pub(crate) fn read_now<T, F>(&self, f: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Session) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.readers.read_now(f)
+    }
+
+    /// Runs an operation in the writer's next group, undone as a whole if it fails.
+    ///
+    /// It may run more than once; only the run that is committed counts.
+    pub(crate) async fn write<T, F>(&self, f: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Write<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.inbox.write(f, true).await
+    }
+
+    /// [`write`](Self::write) for an operation of one statement, which SQLite undoes by itself.
+    pub(crate) async fn write_one<T, F>(&self, f: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Write<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.inbox.write(f, false).await
+    }
+
+    /// A place for a caller-held transaction; it takes the writer with its first step.
+    pub(crate) fn lease(self: &Arc<Self>) -> Result<Lease> {
+        if self.inbox.is_closed() {
+            return Err(store_closed());
+        }
+        let id = LeaseId(self.leases.fetch_add(1, Ordering::Relaxed));
+        Ok(Lease::new(self.inbox.clone(), id))
+    }
+
+    /// Subscribes to a name; commits of other processes are watched from then on.
+    pub(crate) async fn subscribe(&self, kind: Kind, name: &str) -> Result<Signal> {
+        let signal = self.hub.subscribe(kind, name);
+        if self.inbox.is_closed() {
+            return Err(store_closed());
+        }
+        self.watcher.ensure(|| {
+            let session = open::reader(&self.path, &self.opts)?;
+            Ok((session, self.hub.clone(), self.opts.poll_interval))
+        })?;
+        Ok(signal)
+    }
+
+    /// The last notification that was committed.
+    pub(crate) async fn last_notification(&self) -> Result<i64> {
+        self.read(|session| session.one(&sql::SEQUENCES, [], |row| row.get(3))).await
+    }
+
+    /// Begins to close: nothing new is taken, receivers end, the threads run out.
+    pub(crate) fn shut(&self) {
+        self.inbox.close();
+        self.readers.close();
+        self.hub.shut();
+        self.watcher.stop();
+        self.checkpointer.stop();
+    }
+
+    /// Waits until every thread has ended and the files are closed.
+    pub(crate) async fn closed(&self) {
+        self.inbox.closed().await;
+        self.readers.closed().await;
+        self.watcher.stopped().await;
+        self.checkpointer.stopped().await;
+    }
+}
+
+/// The answer of a thread that went away without one: it panicked, or the store was closed.
+fn unanswered(closed: bool) -> Error {
+    if closed { store_closed() } else { crate::error::Fault::Panicked.into() }
+}

@@ -1,0 +1,347 @@
+//! The writer's thread: groups of operations that share a commit, and leases.
+//!
+//! A group starts with whatever is there and takes in what arrives while it runs, so an idle store
+//! adds no wait. If its commit fails, each operation is run again alone: none fails for another.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use alkstore::Result;
+use alkstore::engine::hub::Hub;
+use rusqlite::ErrorCode;
+use tokio::sync::oneshot;
+
+use super::Session;
+use super::checkpoint::Trigger;
+use super::inbox::{Entry, Inbox, LeaseId, NextStep, Step};
+use super::open::WriterSession;
+use super::write::{Write, WriteState};
+use crate::error::{Fault, sqlite_error};
+use crate::sql;
+
+/// A group ends at this many operations or this much time, so that other processes get a turn.
+const GROUP_OPS: usize = 512;
+const GROUP_TIME: Duration = Duration::from_millis(10);
+
+const GONE: &str = "its SQL or a full disk rolled it back";
+
+/// An operation that somebody waits for.
+pub(super) trait Op: Send {
+    /// Runs it in the open transaction; what it did is undone if it fails.
+    fn run(&mut self, write: &mut Write<'_>);
+    /// Whether its caller has gone away.
+    fn is_abandoned(&self) -> bool;
+    /// Answers its caller: with its result if what it did lasts, else with the error.
+    fn finish(self: Box<Self>, lasting: Result<()>);
+}
+
+/// What an operation came to.
+pub(super) enum Outcome<T> {
+    Done(Result<T>),
+    Panicked(Box<dyn Any + Send>),
+}
+
+/// An [`Op`] made of a closure and the channel of its answer.
+pub(super) struct Single<F, T> {
+    f: F,
+    savepoint: bool,
+    outcome: Option<Outcome<T>>,
+    answer: oneshot::Sender<Outcome<T>>,
+}
+
+impl<F, T> Single<F, T>
+where
+    F: FnMut(&mut Write<'_>) -> rusqlite::Result<T> + Send,
+    T: Send,
+{
+    pub(super) fn new(f: F, savepoint: bool, answer: oneshot::Sender<Outcome<T>>) -> Self {
+        Self { f, savepoint, outcome: None, answer }
+    }
+
+    fn attempt(&mut self, write: &mut Write<'_>) -> rusqlite::Result<T> {
+        if !self.savepoint {
+            return (self.f)(write);
+        }
+        write.run(&sql::SAVEPOINT, [])?;
+        let value = (self.f)(write)?;
+        write.run(&sql::RELEASE, [])?;
+        Ok(value)
+    }
+}
+
+impl<F, T> Op for Single<F, T>
+where
+    F: FnMut(&mut Write<'_>) -> rusqlite::Result<T> + Send,
+    T: Send,
+{
+    fn run(&mut self, write: &mut Write<'_>) {
+        let mark = write.mark();
+        let outcome = match catch_unwind(AssertUnwindSafe(|| self.attempt(write))) {
+            Ok(result) => Outcome::Done(result.map_err(sqlite_error)),
+            Err(payload) => Outcome::Panicked(payload),
+        };
+        if !matches!(outcome, Outcome::Done(Ok(_))) {
+            write.forget_since(mark);
+            if self.savepoint && !write.connection().is_autocommit() {
+                let undone = write
+                    .run(&sql::ROLLBACK_TO, [])
+                    .and_then(|_| write.run(&sql::RELEASE, []));
+                if undone.is_err() {
+                    // Without its savepoint only the whole transaction can be undone.
+                    let _ = write.run(&sql::ROLLBACK, []);
+                }
+            }
+        }
+        self.outcome = Some(outcome);
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.answer.is_closed()
+    }
+
+    fn finish(self: Box<Self>, lasting: Result<()>) {
+        let outcome = match (self.outcome, lasting) {
+            (Some(Outcome::Done(Ok(_))) | None, Err(error)) => Outcome::Done(Err(error)),
+            (Some(outcome), _) => outcome,
+            (None, Ok(())) => return,
+        };
+        // A caller that is gone needs no answer.
+        let _ = self.answer.send(outcome);
+    }
+}
+
+pub(super) struct Writer {
+    session: WriterSession,
+    state: WriteState,
+    hub: Hub,
+    checkpoint: Trigger,
+    busy_timeout: Duration,
+    inbox: Arc<Inbox>,
+    ran: Vec<Box<dyn Op>>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        session: WriterSession,
+        hub: Hub,
+        checkpoint: Trigger,
+        busy_timeout: Duration,
+        inbox: Arc<Inbox>,
+    ) -> Self {
+        let state = WriteState::default();
+        Self { session, state, hub, checkpoint, busy_timeout, inbox, ran: Vec::new() }
+    }
+
+    pub(super) fn run(mut self) {
+        let end = EndOnDrop(self.inbox.clone());
+        while let Some(entry) = self.inbox.next() {
+            match entry {
+                Entry::Op(op, since) => self.group(op, since),
+                Entry::Lease(id, since) => self.lease(id, since),
+            }
+            self.checkpoint.after_commit(&self.session, self.session.wal_frames());
+        }
+        // The connection closes before the end is announced.
+        drop(self);
+        drop(end);
+    }
+
+    fn session(&self) -> &Session {
+        &self.session
+    }
+
+    fn group(&mut self, first: Box<dyn Op>, since: Instant) {
+        if first.is_abandoned() {
+            return;
+        }
+        if let Err(fault) = self.begin(since) {
+            return first.finish(Err(fault.into()));
+        }
+        let mut ops = std::mem::take(&mut self.ran);
+        let started = Instant::now();
+        let mut next = Some(first);
+        while let Some(mut op) = next {
+            if !op.is_abandoned() {
+                op.run(&mut Write::new(&self.session, &mut self.state));
+                ops.push(op);
+                if self.is_gone() {
+                    break;
+                }
+            }
+            let open = ops.len() < GROUP_OPS && started.elapsed() < GROUP_TIME;
+            next = if open { self.inbox.next_op() } else { None };
+        }
+        match self.commit() {
+            Ok(()) => ops.drain(..).for_each(|op| op.finish(Ok(()))),
+            Err(error) if ops.len() == 1 => {
+                if let Some(op) = ops.pop() {
+                    op.finish(Err(error));
+                }
+            }
+            Err(_) => ops.drain(..).for_each(|op| self.alone(op)),
+        }
+        self.ran = ops;
+    }
+
+    fn alone(&mut self, mut op: Box<dyn Op>) {
+        if let Err(fault) = self.begin(Instant::now()) {
+            return op.finish(Err(fault.into()));
+        }
+        op.run(&mut Write::new(&self.session, &mut self.state));
+        let committed = self.commit();
+        op.finish(committed);
+    }
+
+    fn lease(&mut self, id: LeaseId, since: Instant) {
+        let mut began = None;
+        loop {
+            match self.inbox.next_step(id, self.busy_timeout) {
+                NextStep::Step(Step::Run(op)) if op.is_abandoned() => {}
+                NextStep::Step(Step::Run(mut op)) => {
+                    if began.is_none() {
+                        if let Err(fault) = self.begin_lease(since) {
+                            op.finish(Err(fault.into()));
+                            return self.dismiss(id);
+                        }
+                        began = Some(Instant::now());
+                    }
+                    op.run(&mut Write::new(&self.session, &mut self.state));
+                    if self.is_gone() {
+                        self.state.after_rollback();
+                        op.finish(Err(Fault::TransactionGone(GONE).into()));
+                        return self.inbox.mark_gone(id, GONE);
+                    }
+                    op.finish(Ok(()));
+                }
+                NextStep::Step(Step::End { commit, answer }) => {
+                    let result = match (commit, began) {
+                        (_, None) => Ok(()),
+                        (true, _) => self.commit(),
+                        (false, _) => self.rollback(),
+                    };
+                    self.dismiss(id);
+                    if let Some(answer) = answer {
+                        // A caller that is gone needs no answer.
+                        let _ = answer.send(result);
+                    }
+                    return;
+                }
+                NextStep::OutOfPatience(entry) => {
+                    let age = began.map_or(Duration::ZERO, |began| began.elapsed());
+                    self.refuse(entry, age);
+                }
+                NextStep::Closed => {
+                    // There is nobody left to tell of a failure; closing the connection undoes it.
+                    let _ = self.rollback();
+                    return self.inbox.mark_gone(id, "the store was closed");
+                }
+            }
+        }
+    }
+
+    fn refuse(&self, entry: Entry, age: Duration) {
+        let waited = entry.since().elapsed();
+        match entry {
+            Entry::Op(op, _) => op.finish(Err(Fault::BusyTransaction { waited, age }.into())),
+            Entry::Lease(id, _) => {
+                for step in self.inbox.dismiss(id) {
+                    step.refuse(Fault::BusyTransaction { waited, age });
+                }
+            }
+        }
+    }
+
+    fn dismiss(&self, id: LeaseId) {
+        for step in self.inbox.dismiss(id) {
+            step.refuse(Fault::TransactionGone("it had ended or could not begin"));
+        }
+    }
+
+    fn begin_lease(&self, since: Instant) -> Result<(), Fault> {
+        self.begin(since)?;
+        if let Err(source) = self.session().run(&sql::SAVEPOINT_TX, []) {
+            let _ = self.session().run(&sql::ROLLBACK, []);
+            return Err(Fault::Begin(source));
+        }
+        Ok(())
+    }
+
+    /// Takes the file's write lock; waits for other processes until the busy timeout.
+    fn begin(&self, since: Instant) -> Result<(), Fault> {
+        let mut pause = Duration::from_micros(50);
+        loop {
+            match self.session().run(&sql::BEGIN, []) {
+                Ok(_) => return Ok(()),
+                Err(source) if source.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) => {
+                    return Err(Fault::Begin(source));
+                }
+                Err(source) => {
+                    let waited = since.elapsed();
+                    if waited >= self.busy_timeout || self.inbox.is_closed() {
+                        return Err(Fault::BusyElsewhere { waited, source });
+                    }
+                }
+            }
+            // Jitter keeps several waiting processes from asking in step.
+            pause_for(pause.mul_f64(0.5 + fastrand::f64()));
+            pause = (pause * 2).min(Duration::from_millis(2));
+        }
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        if self.is_gone() {
+            self.state.after_rollback();
+            return Err(Fault::TransactionGone(GONE).into());
+        }
+        let committed = self.state.before_commit(&self.session).and_then(|sent| {
+            self.session.committing(|session| session.run(&sql::COMMIT, []))?;
+            Ok(sent)
+        });
+        match committed {
+            Ok(sent) => {
+                self.state.after_commit(&self.hub, sent);
+                Ok(())
+            }
+            Err(error) => {
+                self.state.after_rollback();
+                if !self.is_gone() {
+                    // The first error is the one to report.
+                    let _ = self.session().run(&sql::ROLLBACK, []);
+                }
+                Err(sqlite_error(error))
+            }
+        }
+    }
+
+    /// Undoes a lease, but keeps the ids that it gave out from being used again.
+    fn rollback(&mut self) -> Result<()> {
+        let gave_out_ids = self.state.gave_out_ids();
+        self.state.after_rollback();
+        if gave_out_ids && self.session().run(&sql::ROLLBACK_TO_TX, []).is_ok() {
+            return self.commit();
+        }
+        if !self.is_gone() {
+            self.session().run(&sql::ROLLBACK, []).map_err(sqlite_error)?;
+        }
+        Ok(())
+    }
+
+    fn is_gone(&self) -> bool {
+        self.session().connection().is_autocommit()
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "SQLite has no way to wait for a lock but to ask")]
+fn pause_for(pause: Duration) {
+    std::thread::sleep(pause);
+}
+
+struct EndOnDrop(Arc<Inbox>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}

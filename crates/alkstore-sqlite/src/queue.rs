@@ -1,0 +1,365 @@
+//! Queues. A claim seeks the ready lane; what is not ready is in other lanes, out of its way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alkstore::engine::domain::{after, extent, is_expired, whole_seconds};
+use alkstore::engine::hub::Kind;
+use alkstore::engine::ledger::ClaimLedger;
+use alkstore::engine::stamps::Stamps;
+use alkstore::engine::text;
+use alkstore::engine::wait::{Readiness, wait_ready};
+use alkstore::{
+    EnqueueOpts, Job, JobHandle, JobState, Queue, QueueOpts, Result, async_trait, encode_payload,
+    validate_local_name,
+};
+use rusqlite::params;
+use serde_json::Value;
+
+use crate::conn::{Core, Sequence, Session, Write};
+use crate::job::{SqliteJob, bury};
+use crate::rows::{self, LiveJob};
+use crate::sql;
+
+/// Rows that one write transaction moves between lanes or to the dead, and ids that it acks.
+const CHUNK: i64 = 256;
+const ACK_CHUNK: usize = 2_000;
+/// Chunks of ready rows that one write transaction of a claim looks at.
+const ROUNDS: usize = 4;
+
+const READY: i64 = 0;
+const TIMED: i64 = 1;
+const PARKED: i64 = 2;
+
+/// A handle to a queue.
+#[derive(Debug)]
+pub(crate) struct SqliteQueue {
+    core: Arc<Core>,
+    name: Arc<str>,
+    opts: QueueOpts,
+    ledger: Arc<ClaimLedger>,
+}
+
+impl SqliteQueue {
+    pub(crate) fn new(core: Arc<Core>, name: &str, opts: QueueOpts) -> Self {
+        Self { core, name: name.into(), opts, ledger: Arc::default() }
+    }
+
+    pub(crate) async fn claim(&self, worker_id: &str, n: i64) -> Result<Vec<SqliteJob>> {
+        let mut jobs = Vec::new();
+        loop {
+            let left = n.saturating_sub(i64::try_from(jobs.len()).unwrap_or(i64::MAX));
+            let (queue, worker) = (self.name.clone(), worker_id.to_owned());
+            let claimed = self.core.write(move |write| claim(write, &queue, &worker, left)).await?;
+            self.ledger.record(
+                self.core.clock.now_us(),
+                claimed.jobs.iter().map(|job| (job.row.id, job.claims, job.due_us)),
+            );
+            let handle = |job| SqliteJob::new(&self.core, &self.name, &self.ledger, job);
+            jobs.extend(claimed.jobs.into_iter().map(handle));
+            if !claimed.more {
+                return Ok(jobs);
+            }
+        }
+    }
+}
+
+/// A job that is ready to be written.
+#[derive(Debug)]
+pub(crate) struct NewJob {
+    pub(crate) stamps: Stamps,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl NewJob {
+    /// Encodes a job and resolves its options at this reading of the clock.
+    pub(crate) fn new(
+        now_us: i64,
+        opts: &EnqueueOpts,
+        queue: &QueueOpts,
+        payload: &Value,
+    ) -> Result<Self> {
+        let payload = encode_payload(payload)?;
+        Ok(Self { stamps: Stamps::resolve(opts, queue, now_us), payload })
+    }
+
+    /// Encodes a batch.
+    pub(crate) fn batch(
+        now_us: i64,
+        jobs: &[(Value, EnqueueOpts)],
+        queue: &QueueOpts,
+    ) -> Result<Vec<Self>> {
+        jobs.iter().map(|(payload, opts)| Self::new(now_us, opts, queue, payload)).collect()
+    }
+}
+
+#[async_trait]
+impl Queue for SqliteQueue {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn enqueue(&self, payload: Value, opts: EnqueueOpts) -> Result<i64> {
+        let job = NewJob::new(self.core.clock.now_us(), &opts, &self.opts, &payload)?;
+        let queue = self.name.clone();
+        self.core.write_one(move |write| enqueue(write, &queue, &job)).await
+    }
+
+    async fn claim_one(&self, worker_id: &str) -> Result<Option<Box<dyn JobHandle>>> {
+        validate_local_name(worker_id)?;
+        let job = self.claim(worker_id, 1).await?.pop();
+        Ok(job.map(|job| -> Box<dyn JobHandle> { Box::new(job) }))
+    }
+
+    async fn claim_batch(&self, worker_id: &str, n: i64) -> Result<Vec<Box<dyn JobHandle>>> {
+        validate_local_name(worker_id)?;
+        let Some(n) = extent(n) else { return Ok(Vec::new()) };
+        let jobs = self.claim(worker_id, n).await?.into_iter();
+        Ok(jobs.map(|job| -> Box<dyn JobHandle> { Box::new(job) }).collect())
+    }
+
+    async fn ack_batch(&self, ids: &[i64]) -> Result<i64> {
+        let mut acked = 0;
+        for chunk in self.ledger.fences(ids).chunks(ACK_CHUNK) {
+            let (queue, chunk) = (self.name.clone(), chunk.to_vec());
+            let gone = self.core.write(move |write| ack_batch(write, &queue, &chunk)).await?;
+            acked += gone.len();
+            gone.into_iter().for_each(|id| self.ledger.forget(id));
+        }
+        Ok(i64::try_from(acked).unwrap_or(i64::MAX))
+    }
+
+    async fn cancel(&self, job_id: i64) -> Result<bool> {
+        let queue = self.name.clone();
+        self.core.write_one(move |write| cancel(write, &queue, job_id)).await
+    }
+
+    async fn get_job(&self, job_id: i64) -> Result<Option<Job>> {
+        let queue = self.name.clone();
+        self.core.read(move |session| get_job(session, &queue, job_id)).await
+    }
+
+    async fn sweep_expired(&self) -> Result<i64> {
+        let mut swept = 0;
+        for step in [purge, expire, exhaust] {
+            loop {
+                let queue = self.name.clone();
+                let chunk = self.core.write(move |write| step(write, &queue)).await?;
+                swept += chunk.swept;
+                if !chunk.more {
+                    break;
+                }
+            }
+        }
+        Ok(swept)
+    }
+
+    async fn enqueue_batch(&self, jobs: Vec<(Value, EnqueueOpts)>) -> Result<Vec<i64>> {
+        let jobs = NewJob::batch(self.core.clock.now_us(), &jobs, &self.opts)?;
+        let queue = self.name.clone();
+        self.core.write(move |write| enqueue_batch(write, &queue, &jobs)).await
+    }
+
+    async fn wait_ready(&self, timeout: Duration) -> Result<bool> {
+        let mut signal = self.core.subscribe(Kind::Queue, &self.name).await?;
+        wait_ready(&self.core.clock, &mut signal, timeout, || {
+            let queue = self.name.clone();
+            let now_us = self.core.clock.now_us();
+            self.core.read(move |session| readiness(session, &queue, now_us))
+        })
+        .await
+    }
+}
+
+pub(crate) fn enqueue(
+    write: &mut Write<'_>,
+    queue: &Arc<str>,
+    job: &NewJob,
+) -> rusqlite::Result<i64> {
+    let id = write.next_id(Sequence::Job)?;
+    let NewJob { stamps, payload } = job;
+    // A job without attempts is never ready: the claim that comes upon it when due buries it.
+    let ready = stamps.ready_us <= write.now_us() && stamps.max_attempts > 0;
+    write.run(
+        &sql::QUEUE_ENQUEUE,
+        params![
+            id,
+            &**queue,
+            if ready { READY } else { TIMED },
+            stamps.priority,
+            stamps.run_at,
+            stamps.ready_us,
+            stamps.max_attempts,
+            stamps.created_at,
+            stamps.expires_at,
+            stamps.visibility_timeout_s,
+            stamps.backoff_base_s,
+            stamps.dead_letter_retention_s,
+            payload,
+        ],
+    )?;
+    write.touch(Kind::Queue, queue);
+    Ok(id)
+}
+
+pub(crate) fn enqueue_batch(
+    write: &mut Write<'_>,
+    queue: &Arc<str>,
+    jobs: &[NewJob],
+) -> rusqlite::Result<Vec<i64>> {
+    jobs.iter().map(|job| enqueue(write, queue, job)).collect()
+}
+
+/// What a claim came to; with `more`, the rest needs another write transaction.
+#[derive(Debug)]
+struct Claimed {
+    jobs: Vec<LiveJob>,
+    more: bool,
+}
+
+fn claim(
+    write: &mut Write<'_>,
+    queue: &str,
+    worker_id: &str,
+    n: i64,
+) -> rusqlite::Result<Claimed> {
+    let mut jobs = Vec::new();
+    if promote(write, queue)?.more {
+        return Ok(Claimed { jobs, more: true });
+    }
+    let now_us = write.now_us();
+    let number = |len: usize| i64::try_from(len).unwrap_or(i64::MAX);
+    let mut limit = n.min(CHUNK);
+    for _ in 0..ROUNDS {
+        let ready = write.all(&sql::QUEUE_READY, params![queue, limit], rows::live_job)?;
+        let last_round = number(ready.len()) < limit;
+        for mut job in ready {
+            if number(jobs.len()) == n {
+                return Ok(Claimed { jobs, more: false });
+            }
+            if is_expired(job.row.expires_at, now_us) {
+                write.run(&sql::QUEUE_SET_LANE, params![job.row.id, PARKED])?;
+                continue;
+            }
+            take(&mut job, worker_id, now_us);
+            let row = &job.row;
+            write.run(&sql::QUEUE_CLAIM, params![row.id, worker_id, row.claimed_at, job.due_us])?;
+            jobs.push(job);
+        }
+        if last_round || number(jobs.len()) == n {
+            return Ok(Claimed { jobs, more: false });
+        }
+        // Rows past their expiry were in the way; there may be many.
+        limit = CHUNK;
+    }
+    Ok(Claimed { jobs, more: true })
+}
+
+/// Makes the value what the row becomes when it is claimed.
+fn take(job: &mut LiveJob, worker_id: &str, now_us: i64) {
+    job.claims += 1;
+    job.due_us = after(now_us, job.row.visibility_timeout_s);
+    job.row.state = JobState::Processing;
+    job.row.attempts = job.row.attempts.saturating_add(1);
+    job.row.worker_id = Some(worker_id.to_owned());
+    job.row.claimed_at = Some(whole_seconds(now_us));
+    job.row.claim_expires_at = Some(whole_seconds(job.due_us));
+}
+
+/// What a chunk of maintenance did, and whether there is more to do.
+#[derive(Debug)]
+struct Chunk {
+    swept: i64,
+    more: bool,
+}
+
+impl Chunk {
+    fn of(seen: usize, swept: usize) -> Self {
+        let number = |n| i64::try_from(n).unwrap_or(i64::MAX);
+        Self { swept: number(swept), more: number(seen) >= CHUNK }
+    }
+}
+
+/// Brings timed jobs whose time has come to the ready lane; buries those without attempts left.
+fn promote(write: &mut Write<'_>, queue: &str) -> rusqlite::Result<Chunk> {
+    let now_us = write.now_us();
+    let due = write.all(&sql::QUEUE_DUE, params![queue, now_us, CHUNK], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?))
+    })?;
+    let mut buried = 0;
+    for (id, has_attempts) in &due {
+        if *has_attempts {
+            write.run(&sql::QUEUE_SET_LANE, params![id, READY])?;
+        } else {
+            bury(write, *id, text::MAX_ATTEMPTS_EXCEEDED, now_us)?;
+            buried += 1;
+        }
+    }
+    Ok(Chunk::of(due.len(), buried))
+}
+
+/// A sweep's first step: deletes dead jobs past their retention.
+fn purge(write: &mut Write<'_>, queue: &str) -> rusqlite::Result<Chunk> {
+    let now = whole_seconds(write.now_us());
+    let purged = write.run(&sql::QUEUE_PURGE, params![queue, now, CHUNK])?;
+    Ok(Chunk::of(purged, purged))
+}
+
+/// A sweep's second step: buries live jobs past their expiry, whatever their state.
+fn expire(write: &mut Write<'_>, queue: &str) -> rusqlite::Result<Chunk> {
+    let now_us = write.now_us();
+    let found = params![queue, whole_seconds(now_us), CHUNK];
+    let expired: Vec<i64> = write.all(&sql::QUEUE_EXPIRED, found, |row| row.get(0))?;
+    for id in &expired {
+        bury(write, *id, text::EXPIRED, now_us)?;
+    }
+    Ok(Chunk::of(expired.len(), expired.len()))
+}
+
+/// A sweep's third step: buries lapsed jobs without attempts left.
+fn exhaust(write: &mut Write<'_>, queue: &str) -> rusqlite::Result<Chunk> {
+    promote(write, queue)
+}
+
+/// Acks what is validly claimed and returns the ids that are gone.
+fn ack_batch(
+    write: &mut Write<'_>,
+    queue: &str,
+    ids: &[(i64, Option<i64>)],
+) -> rusqlite::Result<Vec<i64>> {
+    let now_us = write.now_us();
+    let mut gone = Vec::with_capacity(ids.len());
+    for (id, fence) in ids {
+        let deleted = match fence {
+            Some(claims) => write.run(&sql::JOB_ACK, params![id, claims, now_us])?,
+            None => write.run(&sql::QUEUE_ACK_UNFENCED, params![id, queue, now_us])?,
+        };
+        if deleted > 0 {
+            gone.push(*id);
+        }
+    }
+    Ok(gone)
+}
+
+fn cancel(write: &mut Write<'_>, queue: &str, id: i64) -> rusqlite::Result<bool> {
+    Ok(write.run(&sql::QUEUE_CANCEL, params![id, queue])? > 0)
+}
+
+pub(crate) fn get_job(session: &Session, queue: &str, id: i64) -> rusqlite::Result<Option<Job>> {
+    if let Some(job) = session.first(&sql::QUEUE_GET, params![id, queue], rows::live_job)? {
+        return Ok(Some(job.row.into()));
+    }
+    let dead = session.first(&sql::QUEUE_GET_DEAD, params![id, queue], rows::dead_job)?;
+    Ok(dead.map(Job::from))
+}
+
+fn readiness(session: &Session, queue: &str, now_us: i64) -> rusqlite::Result<Readiness> {
+    let (ready, due_us): (bool, Option<i64>) =
+        session.one(&sql::QUEUE_WAIT, [queue], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(match due_us {
+        _ if ready => Readiness::Ready,
+        Some(due_us) if due_us <= now_us => Readiness::Ready,
+        Some(due_us) => Readiness::After(due_us - now_us),
+        None => Readiness::Idle,
+    })
+}
