@@ -6,8 +6,7 @@ use alkstore::engine::domain::{after, duration, whole_seconds};
 use alkstore::engine::hub::Kind;
 use alkstore::engine::ledger::ClaimLedger;
 use alkstore::engine::{backoff, text};
-use alkstore::{Job, JobHandle, Result};
-use async_trait::async_trait;
+use alkstore::{Job, JobHandle, Result, async_trait};
 
 use crate::conn::{Conn, State};
 
@@ -35,8 +34,8 @@ impl MemJob {
         Self::new(&self.conn, &self.ledger, self.job.clone(), self.fence)
     }
 
-    fn place(&self) -> Place<'_> {
-        Place {
+    fn key(&self) -> ClaimKey<'_> {
+        ClaimKey {
             queue: &self.job.queue,
             id: self.job.id,
             fence: self.fence,
@@ -67,14 +66,14 @@ impl JobHandle for MemJob {
     }
 
     async fn ack(self: Box<Self>) -> Result<bool> {
-        let landed = self.conn.write(|state| ack(state, self.place()))?;
+        let landed = self.conn.write(|state| ack(state, self.key()))?;
         Ok(self.ended(landed))
     }
 
     async fn retry(self: Box<Self>, err: Option<String>, delay: Option<i64>) -> Result<bool> {
         match self
             .conn
-            .write(|state| retry(state, self.place(), err.as_deref(), delay))?
+            .write(|state| retry(state, self.key(), err.as_deref(), delay))?
         {
             Retried::Refused => Ok(false),
             Retried::Pending => Ok(self.changed(true)),
@@ -85,7 +84,7 @@ impl JobHandle for MemJob {
     async fn fail(self: Box<Self>, err: Option<String>) -> Result<bool> {
         let landed = self
             .conn
-            .write(|state| fail(state, self.place(), err.as_deref()))?;
+            .write(|state| fail(state, self.key(), err.as_deref()))?;
         Ok(self.ended(landed))
     }
 
@@ -93,19 +92,19 @@ impl JobHandle for MemJob {
         let extend = duration("extend", extend)?;
         let landed = self
             .conn
-            .write(|state| heartbeat(state, self.place(), extend))?;
+            .write(|state| heartbeat(state, self.key(), extend))?;
         Ok(self.changed(landed))
     }
 
     async fn hand_back(self: Box<Self>) -> Result<bool> {
-        let landed = self.conn.write(|state| hand_back(state, self.place()))?;
+        let landed = self.conn.write(|state| hand_back(state, self.key()))?;
         Ok(self.changed(landed))
     }
 }
 
-/// Where a claim's row is, and the fence that must still be its own.
+/// Where a claim's row is, and the fence that it must still have.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct ClaimKey<'a> {
     queue: &'a str,
     id: i64,
     fence: i64,
@@ -120,7 +119,7 @@ pub(crate) enum Retried {
     Dead,
 }
 
-pub(crate) fn ack(state: &mut State, at: Place<'_>) -> bool {
+pub(crate) fn ack(state: &mut State, at: ClaimKey<'_>) -> bool {
     state.with_jobs(at.queue, |jobs, now_us| {
         jobs.take_claimed(at.id, Some(at.fence), now_us).is_some()
     })
@@ -128,7 +127,7 @@ pub(crate) fn ack(state: &mut State, at: Place<'_>) -> bool {
 
 pub(crate) fn retry(
     state: &mut State,
-    at: Place<'_>,
+    at: ClaimKey<'_>,
     err: Option<&str>,
     delay: Option<i64>,
 ) -> Retried {
@@ -151,7 +150,7 @@ pub(crate) fn retry(
     })
 }
 
-pub(crate) fn fail(state: &mut State, at: Place<'_>, err: Option<&str>) -> bool {
+pub(crate) fn fail(state: &mut State, at: ClaimKey<'_>, err: Option<&str>) -> bool {
     state.with_jobs(at.queue, |jobs, now_us| {
         let Some(row) = jobs.take_claimed(at.id, Some(at.fence), now_us) else {
             return false;
@@ -166,7 +165,7 @@ pub(crate) fn fail(state: &mut State, at: Place<'_>, err: Option<&str>) -> bool 
     })
 }
 
-pub(crate) fn heartbeat(state: &mut State, at: Place<'_>, extend_s: i64) -> bool {
+pub(crate) fn heartbeat(state: &mut State, at: ClaimKey<'_>, extend_s: i64) -> bool {
     state.with_jobs(at.queue, |jobs, now_us| {
         let Some(mut row) = jobs.take_claimed(at.id, Some(at.fence), now_us) else {
             return false;
@@ -179,7 +178,7 @@ pub(crate) fn heartbeat(state: &mut State, at: Place<'_>, extend_s: i64) -> bool
     })
 }
 
-pub(crate) fn hand_back(state: &mut State, at: Place<'_>) -> bool {
+pub(crate) fn hand_back(state: &mut State, at: ClaimKey<'_>) -> bool {
     state.with_jobs(at.queue, |jobs, now_us| {
         let Some(mut row) = jobs.take_claimed(at.id, Some(at.fence), now_us) else {
             return false;

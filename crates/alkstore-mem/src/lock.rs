@@ -2,16 +2,15 @@
 
 use alkstore::engine::domain::{after, duration};
 use alkstore::engine::rows::LockRow;
-use alkstore::{Lock, Result};
-use async_trait::async_trait;
+use alkstore::{Lock, Result, async_trait};
 
 use crate::conn::{Conn, State};
 
-/// For so long a lapsed lock that nobody took can still be renewed, at least.
-const KEEP_LAPSED_S: i64 = 3_600;
+/// Lapsed locks may be renewed for a while before they are removed.
+const KEEP_LAPSED_S: i64 = 600;
 
 /// Lapsed locks that an acquisition removes at most.
-const REMOVE: usize = 4;
+const PRUNE_LIMIT: usize = 4;
 
 /// One tenure of a lock.
 #[derive(Debug)]
@@ -50,11 +49,11 @@ impl Lock for MemLock {
 }
 
 /// Returns the tenure's token, or `None` if another owner holds the lock.
-pub(crate) fn try_lock(state: &mut State, name: &str, owner: &str, ttl_s: i64) -> Option<i64> {
+pub(crate) fn acquire(state: &mut State, name: &str, owner: &str, ttl_s: i64) -> Option<i64> {
     if let Some(held) = held(state, name) {
         return (held.owner == owner).then_some(held.fencing_token);
     }
-    remove_lapsed(state);
+    prune(state);
     let fencing_token = state.next_token();
     let expires_us = after(state.now_us, ttl_s);
     let (name, owner) = (name.to_owned(), owner.to_owned());
@@ -115,8 +114,8 @@ fn put(state: &mut State, row: LockRow) {
     state.locks.insert(row.name.clone(), row);
 }
 
-fn remove_lapsed(state: &mut State) {
-    for _ in 0..REMOVE {
+fn prune(state: &mut State) {
+    for _ in 0..PRUNE_LIMIT {
         match state.lock_ends.first() {
             Some((ended, _)) if after(*ended, KEEP_LAPSED_S) <= state.now_us => {}
             _ => return,

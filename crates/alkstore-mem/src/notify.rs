@@ -5,8 +5,7 @@ use std::time::Duration;
 use alkstore::engine::clock::Clock;
 use alkstore::engine::hub::{ChannelReceiver, Kind};
 use alkstore::engine::wait::{First, first};
-use alkstore::{Error, Result, Wake, WakeReceiver};
-use async_trait::async_trait;
+use alkstore::{Error, Result, Wake, WakeReceiver, async_trait};
 
 use crate::conn::{Conn, State};
 

@@ -8,8 +8,7 @@ use alkstore::engine::stamps::Stamps;
 use alkstore::ops::{
     COUNT_BOUND, ConsumerInfo, Inspect, LockInfo, Operate, QueueInfo, ScheduleInfo, StreamInfo,
 };
-use alkstore::{Job, JobState, Result, validate_local_name, validate_shared_name};
-use async_trait::async_trait;
+use alkstore::{Job, JobState, Result, async_trait, validate_local_name, validate_shared_name};
 
 use crate::conn::{Row, State};
 use crate::lock;

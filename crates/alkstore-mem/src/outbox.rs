@@ -4,8 +4,7 @@ use std::error::Error as StdError;
 
 use alkstore::engine::outbox_queue;
 use alkstore::engine::stamps::OUTBOX;
-use alkstore::{Delivery, EnqueueOpts, Error, JobHandle, Outbox, Queue, Result};
-use async_trait::async_trait;
+use alkstore::{Delivery, EnqueueOpts, Error, JobHandle, Outbox, Queue, Result, async_trait};
 use serde_json::Value;
 
 use crate::conn::Conn;

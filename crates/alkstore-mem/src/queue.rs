@@ -10,9 +10,9 @@ use alkstore::engine::stamps::Stamps;
 use alkstore::engine::text;
 use alkstore::engine::wait::{Readiness, wait_ready};
 use alkstore::{
-    EnqueueOpts, Job, JobHandle, Queue, QueueOpts, Result, encode_payload, validate_local_name,
+    EnqueueOpts, Job, JobHandle, Queue, QueueOpts, Result, async_trait, encode_payload,
+    validate_local_name,
 };
-use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::conn::{Claim, Conn, Row, State, yield_now};
@@ -45,9 +45,6 @@ impl MemQueue {
         let claimed = self
             .conn
             .write(|state| claim(state, &self.name, worker_id, n))?;
-        if claimed.sooner {
-            self.conn.wake(Kind::Queue, &self.name);
-        }
         let entry = |c: &ClaimedJob| (c.job.id, c.fence, c.deadline_us);
         self.ledger
             .record(claimed.now_us, claimed.jobs.iter().map(entry));
@@ -144,8 +141,6 @@ impl Queue for MemQueue {
 pub(crate) struct Claimed {
     pub(crate) jobs: Vec<ClaimedJob>,
     pub(crate) now_us: i64,
-    /// A claim lapses before all that the queue's waiters know of.
-    pub(crate) sooner: bool,
 }
 
 pub(crate) struct ClaimedJob {
@@ -203,7 +198,6 @@ pub(crate) fn claim(state: &mut State, queue: &str, worker_id: &str, n: i64) -> 
     let mut claimed = Claimed {
         jobs: Vec::new(),
         now_us,
-        sooner: false,
     };
     let Some(jobs) = state.queues.get_mut(queue).filter(|_| n > 0) else {
         return claimed;
@@ -214,7 +208,6 @@ pub(crate) fn claim(state: &mut State, queue: &str, worker_id: &str, n: i64) -> 
         }
     }
     jobs.promote(now_us);
-    let known = jobs.next_due();
     let mut taken = Vec::new();
     while taken.len() < n
         && let Some((id, mut row)) = jobs.take_ready(now_us)
@@ -238,9 +231,6 @@ pub(crate) fn claim(state: &mut State, queue: &str, worker_id: &str, n: i64) -> 
     for (id, row) in taken {
         jobs.put(id, row, now_us);
     }
-    claimed.sooner = jobs
-        .next_due()
-        .is_some_and(|due| known.is_none_or(|known| due < known));
     claimed
 }
 

@@ -6,8 +6,7 @@ use alkstore::engine::leader::{Leader, Tick};
 use alkstore::engine::rows::ScheduleRow;
 use alkstore::engine::stamps::{PLAIN, of_schedule};
 use alkstore::engine::{SCHEDULER_LOCK, SCHEDULER_TTL_S, every};
-use alkstore::{Lock, Result, ScheduleOpts};
-use async_trait::async_trait;
+use alkstore::{Lock, Result, ScheduleOpts, async_trait};
 
 use crate::conn::{Conn, State, yield_now};
 use crate::lock::{self, MemLock};
@@ -38,7 +37,7 @@ impl Leader for MemLeader {
     async fn lead(&self) -> Result<Option<Box<dyn Lock>>> {
         let token = self
             .conn
-            .write(|state| lock::try_lock(state, SCHEDULER_LOCK, &self.owner, SCHEDULER_TTL_S))?;
+            .write(|state| lock::acquire(state, SCHEDULER_LOCK, &self.owner, SCHEDULER_TTL_S))?;
         let held = |token| MemLock::new(self.conn.clone(), SCHEDULER_LOCK.to_owned(), token);
         Ok(token.map(|token| Box::new(held(token)) as Box<dyn Lock>))
     }
@@ -67,18 +66,16 @@ impl Leader for MemLeader {
 pub(crate) struct Registration<'a> {
     pub(crate) name: &'a str,
     pub(crate) spec: &'a str,
-    /// The spec's interval.
-    pub(crate) every_s: i64,
     pub(crate) queue: &'a str,
     pub(crate) payload: Vec<u8>,
     pub(crate) opts: ScheduleOpts,
 }
 
 /// The same spec keeps its next boundary; a changed one starts anew.
-pub(crate) fn schedule(state: &mut State, new: Registration<'_>) -> ScheduleRow {
+pub(crate) fn register(state: &mut State, new: Registration<'_>, interval_s: i64) -> ScheduleRow {
     let (next_fire_us, last_fire_us) = match state.schedules.get(new.name) {
         Some(old) if old.spec == new.spec => (old.next_fire_us, old.last_fire_us),
-        _ => (every::first(state.now_us, new.every_s), None),
+        _ => (every::first(state.now_us, interval_s), None),
     };
     let row = ScheduleRow {
         name: new.name.to_owned(),
@@ -93,7 +90,7 @@ pub(crate) fn schedule(state: &mut State, new: Registration<'_>) -> ScheduleRow 
     row
 }
 
-pub(crate) fn unschedule(state: &mut State, name: &str) -> bool {
+pub(crate) fn remove(state: &mut State, name: &str) -> bool {
     state.schedules.remove(name).is_some()
 }
 
@@ -125,8 +122,8 @@ pub(crate) fn tick(state: &mut State, token: i64) -> (Tick, Vec<String>) {
 
 /// Enqueues a job per elapsed boundary and advances the schedule.
 fn fire(state: &mut State, row: ScheduleRow) -> Option<String> {
-    let every_s = every::parse(&row.spec).ok()?;
-    let due = every::due(row.next_fire_us, every_s, state.now_us)?;
+    let interval_s = every::parse(&row.spec).ok()?;
+    let due = every::due(row.next_fire_us, interval_s, state.now_us)?;
     let opts = of_schedule(&row.opts);
     for _ in 0..due.fires {
         enqueue(state, &row.queue, &opts, &PLAIN, row.payload.clone());

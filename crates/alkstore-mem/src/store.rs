@@ -10,9 +10,8 @@ use alkstore::engine::hub::Kind;
 use alkstore::engine::leader;
 use alkstore::{
     Lock, Outbox, Queue, QueueOpts, Result, Schedule, ScheduleOpts, StopToken, Store, StreamHandle,
-    TxHandle, WakeReceiver, encode_payload, validate_local_name, validate_shared_name,
+    TxHandle, WakeReceiver, async_trait, encode_payload, validate_local_name, validate_shared_name,
 };
-use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::conn::Conn;
@@ -155,7 +154,7 @@ impl Store for MemStore {
         let ttl = duration("ttl", ttl)?;
         let token = self
             .conn
-            .write(|state| lock::try_lock(state, name, owner, ttl))?;
+            .write(|state| lock::acquire(state, name, owner, ttl))?;
         let held = |token| MemLock::new(self.conn.clone(), name.to_owned(), token);
         Ok(token.map(|token| Box::new(held(token)) as Box<dyn Lock>))
     }
@@ -170,24 +169,25 @@ impl Store for MemStore {
     ) -> Result<Schedule> {
         validate_shared_name(name)?;
         validate_shared_name(queue)?;
-        let every_s = every::parse(spec)?;
+        let interval_s = every::parse(spec)?;
         let payload = encode_payload(&payload)?;
         let new = Registration {
             name,
             spec,
-            every_s,
             queue,
             payload,
             opts,
         };
-        let row = self.conn.write(|state| schedule::schedule(state, new))?;
+        let row = self
+            .conn
+            .write(|state| schedule::register(state, new, interval_s))?;
         self.conn.wake(Kind::Schedules, "");
         Ok(row.into())
     }
 
     async fn unschedule(&self, name: &str) -> Result<bool> {
         validate_shared_name(name)?;
-        let removed = self.conn.write(|state| schedule::unschedule(state, name))?;
+        let removed = self.conn.write(|state| schedule::remove(state, name))?;
         self.conn.wake(Kind::Schedules, "");
         Ok(removed)
     }

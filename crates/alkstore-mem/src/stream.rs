@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use alkstore::engine::hub::{Kind, Signal};
 use alkstore::{
-    Error, EventReceiver, Result, StreamEvent, StreamHandle, encode_payload, validate_local_name,
+    Error, EventReceiver, Result, StreamEvent, StreamHandle, async_trait, encode_payload,
+    validate_local_name,
 };
-use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::conn::{Conn, Event, State};
@@ -234,9 +234,9 @@ pub(crate) fn read_since(state: &State, stream: &str, offset: i64, limit: i64) -
         .collect()
 }
 
-/// A save below the stored checkpoint does nothing.
+/// Only raises the checkpoint; an absent one counts as 0.
 pub(crate) fn save_offset(state: &mut State, stream: &str, consumer: &str, offset: i64) {
-    if offset >= get_offset(state, stream, consumer) {
+    if offset > get_offset(state, stream, consumer) {
         state.log(stream).set_checkpoint(consumer, offset);
     }
 }

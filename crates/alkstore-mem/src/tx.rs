@@ -9,10 +9,9 @@ use alkstore::engine::hub::Kind;
 use alkstore::engine::outbox_queue;
 use alkstore::engine::stamps::{OUTBOX, PLAIN};
 use alkstore::{
-    EnqueueOpts, Job, QueueOpts, Result, StreamEvent, TxHandle, encode_payload,
+    EnqueueOpts, Job, QueueOpts, Result, StreamEvent, TxHandle, async_trait, encode_payload,
     validate_local_name, validate_shared_name,
 };
-use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::conn::{Conn, Event, Row, State};
@@ -122,7 +121,7 @@ impl TxHandle for MemTx {
         let seen = self
             .conn
             .read(|state| self.staged.offset(state, stream, consumer))?;
-        if offset >= seen {
+        if offset > seen {
             entry(&mut self.staged.offsets, stream).insert(consumer.to_owned(), offset);
         }
         Ok(())

@@ -175,12 +175,7 @@ impl Jobs {
         if let Some(at) = row.stamps.expires_at {
             self.expiring.insert((at, id));
         }
-        let table = if row.claim.is_some() {
-            &mut self.processing
-        } else {
-            &mut self.pending
-        };
-        table.insert(id, row);
+        self.table(&row).insert(id, row);
     }
 
     /// Takes a live row out of its table and indexes.
@@ -209,8 +204,28 @@ impl Jobs {
 
     /// Takes the next row in claim order out; rows that have expired are parked on the way.
     pub(crate) fn take_ready(&mut self, now_us: i64) -> Option<(i64, Row)> {
-        let id = self.first_ready(now_us)?;
-        self.take(id).map(|row| (id, row))
+        while let Some((_, _, id)) = self.ready.pop_first() {
+            let mut row = self
+                .pending
+                .remove(&id)
+                .or_else(|| self.processing.remove(&id))?;
+            row.place = Place::Parked;
+            if is_expired(row.stamps.expires_at, now_us) {
+                self.table(&row).insert(id, row);
+            } else {
+                self.unlink(id, &row);
+                return Some((id, row));
+            }
+        }
+        None
+    }
+
+    fn table(&mut self, row: &Row) -> &mut BTreeMap<i64, Row> {
+        if row.claim.is_some() {
+            &mut self.processing
+        } else {
+            &mut self.pending
+        }
     }
 
     fn unlink(&mut self, id: i64, row: &Row) {

@@ -25,7 +25,7 @@ pub(crate) struct Log {
     consumers: BTreeMap<String, i64>,
     /// The lowest offset of each open transaction that publishes here.
     bounds: BTreeSet<i64>,
-    /// The greatest offset that was ever trimmed away.
+    /// The greatest offset that was trimmed away.
     trimmed: i64,
 }
 
@@ -44,7 +44,9 @@ impl Event {
 
 impl Log {
     pub(crate) fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.consumers.is_empty() && self.bounds.is_empty()
+        // How far it was trimmed is kept: a consumer that comes later is told.
+        let is_bare = self.events.is_empty() && self.consumers.is_empty();
+        is_bare && self.bounds.is_empty() && self.trimmed == 0
     }
 
     pub(crate) fn append(&mut self, offset: i64, event: Event) {
