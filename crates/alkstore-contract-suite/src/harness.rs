@@ -1,11 +1,12 @@
 //! Runs the cases: each on a runtime of its own, with a time limit, and deaf to no panic.
 
 use std::collections::BTreeSet;
+use std::pin::Pin;
 use std::process::ExitCode;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use alkstore::BoxedFuture;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::{StoreFactory, Traits};
@@ -19,7 +20,7 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     /// Whether the promise concerns an engine at all.
     pub(crate) concerns: fn(&Traits) -> bool,
-    pub(crate) run: fn(Arc<dyn StoreFactory>) -> BoxedFuture<'static, ()>,
+    pub(crate) run: fn(Arc<dyn StoreFactory>) -> Pin<Box<dyn Future<Output = ()>>>,
 }
 
 /// Lists the cases of a file: `cases!("row": a, b; durable: c);`.
@@ -64,28 +65,37 @@ pub fn run(factory: impl StoreFactory) -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-fn run_case(case: &Case, factory: Arc<dyn StoreFactory>) -> Result<(), Failed> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name(case.name)
-        .enable_all()
-        .build()?;
+fn run_case(case: &'static Case, factory: Arc<dyn StoreFactory>) -> Result<(), Failed> {
     let known = panics().len();
-    let task = runtime.spawn((case.run)(factory));
-    let outcome = runtime.block_on(async { tokio::time::timeout(TIME_LIMIT, task).await });
-    runtime.shutdown_timeout(Duration::from_secs(5));
-    let panicked: Vec<String> = panics()[known..]
+    let (done, outcome) = mpsc::channel();
+    let body = move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name(case.name)
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on((case.run)(factory));
+        runtime.shutdown_timeout(TIME_LIMIT);
+        done.send(()).unwrap();
+    };
+    std::thread::Builder::new()
+        .name(case.name.to_owned())
+        .spawn(body)?;
+    // A panic drops the sender, so only a case that still runs times out.
+    let outcome = outcome.recv_timeout(TIME_LIMIT);
+    let mut faults: Vec<String> = panics()[known..]
         .iter()
         .filter(|panic| panic.concerns(case.name))
         .map(|panic| panic.message.clone())
         .collect();
-    if outcome.is_err() {
-        return Err(format!("{} still runs after {TIME_LIMIT:?}", case.name).into());
+    if outcome == Err(RecvTimeoutError::Timeout) {
+        faults.push(format!("{} still runs after {TIME_LIMIT:?}", case.name));
     }
-    if panicked.is_empty() {
+    if faults.is_empty() {
         Ok(())
     } else {
-        Err(panicked.join("\n").into())
+        Err(faults.join("\n").into())
     }
 }
 

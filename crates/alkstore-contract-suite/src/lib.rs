@@ -41,7 +41,12 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a case fails by panicking")]
 
+mod domain;
 mod harness;
+mod name;
+mod open;
+mod payload;
+mod queue;
 mod store;
 mod wait;
 
@@ -160,4 +165,15 @@ where
 }
 
 /// Every case of the suite, by file.
-const CASES: &[&[harness::Case]] = &[store::CASES];
+const CASES: &[&[harness::Case]] = &[
+    domain::CASES,
+    name::CASES,
+    payload::CASES,
+    queue::CASES,
+    queue::ack_batch::CASES,
+    queue::batch::CASES,
+    queue::claim::CASES,
+    queue::sweep::CASES,
+    queue::wait_ready::CASES,
+    store::CASES,
+];
