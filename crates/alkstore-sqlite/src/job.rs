@@ -53,7 +53,10 @@ impl SqliteJob {
             backoff_base_s: live.row.backoff_base_s,
             deadline_us: Arc::new(AtomicI64::new(live.due_us)),
         };
-        Self { claim, job: live.row.into() }
+        Self {
+            claim,
+            job: live.row.into(),
+        }
     }
 
     pub(crate) fn claim(&self) -> Claim {
@@ -76,12 +79,20 @@ impl JobHandle for SqliteJob {
     }
 
     async fn fail(self: Box<Self>, err: Option<String>) -> Result<bool> {
-        self.claim.bury(err.unwrap_or_else(|| text::FAILED.to_owned())).await
+        self.claim
+            .bury(err.unwrap_or_else(|| text::FAILED.to_owned()))
+            .await
     }
 
     async fn heartbeat(&self, extend: i64) -> Result<bool> {
         duration("extend", extend)?;
-        let Claim { id, claims, queue, deadline_us, .. } = self.claim();
+        let Claim {
+            id,
+            claims,
+            queue,
+            deadline_us,
+            ..
+        } = self.claim();
         let core = &self.claim.core;
         core.write_one(move |write| {
             let due_us = after(write.now_us(), extend);
@@ -96,15 +107,25 @@ impl JobHandle for SqliteJob {
     }
 
     async fn hand_back(self: Box<Self>) -> Result<bool> {
-        let Claim { core, id, claims, queue, .. } = self.claim;
-        core.write_one(move |write| hand_back(write, &queue, id, claims)).await
+        let Claim {
+            core,
+            id,
+            claims,
+            queue,
+            ..
+        } = self.claim;
+        core.write_one(move |write| hand_back(write, &queue, id, claims))
+            .await
     }
 }
 
 impl Claim {
     pub(crate) async fn ack(self) -> Result<bool> {
         let (id, claims) = (self.id, self.claims);
-        let acked = self.core.write_one(move |write| ack(write, id, claims)).await?;
+        let acked = self
+            .core
+            .write_one(move |write| ack(write, id, claims))
+            .await?;
         if acked {
             self.ledger.forget(id);
         }
@@ -118,13 +139,23 @@ impl Claim {
         }
         let curve = || backoff::delay(self.backoff_base_s, self.attempts, fastrand::u64(..));
         let delay = delay.unwrap_or_else(curve);
-        let Self { core, queue, id, claims, .. } = self;
-        core.write_one(move |write| retry(write, &queue, id, claims, delay)).await
+        let Self {
+            core,
+            queue,
+            id,
+            claims,
+            ..
+        } = self;
+        core.write_one(move |write| retry(write, &queue, id, claims, delay))
+            .await
     }
 
     async fn bury(self, err: String) -> Result<bool> {
         let (id, claims) = (self.id, self.claims);
-        let buried = self.core.write(move |write| fail(write, id, claims, &err)).await?;
+        let buried = self
+            .core
+            .write(move |write| fail(write, id, claims, &err))
+            .await?;
         if buried {
             self.ledger.forget(id);
         }
@@ -147,7 +178,10 @@ fn retry(
     let run_at = whole_seconds(now_us).saturating_add(delay);
     let lane = i64::from(delay > 0);
     let due_us = after(now_us, delay);
-    let retried = write.run(&sql::JOB_RETRY, params![id, claims, now_us, lane, run_at, due_us])? > 0;
+    let retried = write.run(
+        &sql::JOB_RETRY,
+        params![lane, run_at, due_us, id, claims, now_us],
+    )? > 0;
     if retried {
         write.touch(Kind::Queue, queue);
     }
@@ -156,20 +190,20 @@ fn retry(
 
 fn fail(write: &mut Write<'_>, id: i64, claims: i64, err: &str) -> rusqlite::Result<bool> {
     let now_us = write.now_us();
-    let live = write.one(&sql::JOB_IS_LIVE, params![id, claims, now_us], |row| row.get(0))?;
+    let live = write.one(&sql::JOB_IS_LIVE, params![id, claims, now_us], |row| {
+        row.get(0)
+    })?;
     if live {
         bury(write, id, err, now_us)?;
     }
     Ok(live)
 }
 
-fn heartbeat(
-    write: &mut Write<'_>,
-    id: i64,
-    claims: i64,
-    due_us: i64,
-) -> rusqlite::Result<bool> {
-    Ok(write.run(&sql::JOB_HEARTBEAT, params![id, claims, write.now_us(), due_us])? > 0)
+fn heartbeat(write: &mut Write<'_>, id: i64, claims: i64, due_us: i64) -> rusqlite::Result<bool> {
+    Ok(write.run(
+        &sql::JOB_HEARTBEAT,
+        params![due_us, id, claims, write.now_us()],
+    )? > 0)
 }
 
 fn hand_back(
@@ -178,7 +212,7 @@ fn hand_back(
     id: i64,
     claims: i64,
 ) -> rusqlite::Result<bool> {
-    let handed = write.run(&sql::JOB_HAND_BACK, params![id, claims, write.now_us()])? > 0;
+    let handed = write.run(&sql::JOB_HAND_BACK, params![write.now_us(), id, claims])? > 0;
     if handed {
         write.touch(Kind::Queue, queue);
     }
@@ -193,7 +227,10 @@ pub(crate) fn bury(
     now_us: i64,
 ) -> rusqlite::Result<()> {
     let last_error = text::stored(last_error);
-    write.run(&sql::JOB_BURY, params![id, last_error, whole_seconds(now_us)])?;
+    write.run(
+        &sql::JOB_BURY,
+        params![last_error, whole_seconds(now_us), id],
+    )?;
     write.run(&sql::JOB_BURY_REMOVE, [id])?;
     Ok(())
 }

@@ -26,6 +26,7 @@ mod job;
 mod lock;
 mod migrate;
 mod notify;
+mod ops;
 mod opts;
 mod outbox;
 mod queue;

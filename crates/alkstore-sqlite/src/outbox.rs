@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use alkstore::engine::stamps::OUTBOX;
 use alkstore::engine::{outbox_queue, text};
-use alkstore::{
-    Delivery, EnqueueOpts, Outbox, Queue, Result, async_trait, validate_local_name,
-};
+use alkstore::{Delivery, EnqueueOpts, Outbox, Queue, Result, async_trait, validate_local_name};
 use serde_json::Value;
 
 use crate::conn::Core;
@@ -22,7 +20,10 @@ pub(crate) struct SqliteOutbox {
 impl SqliteOutbox {
     pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
         let queue = SqliteQueue::new(core, &outbox_queue(name), OUTBOX);
-        Self { name: name.to_owned(), queue }
+        Self {
+            name: name.to_owned(),
+            queue,
+        }
     }
 }
 

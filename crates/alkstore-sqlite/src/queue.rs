@@ -42,7 +42,12 @@ pub(crate) struct SqliteQueue {
 
 impl SqliteQueue {
     pub(crate) fn new(core: Arc<Core>, name: &str, opts: QueueOpts) -> Self {
-        Self { core, name: name.into(), opts, ledger: Arc::default() }
+        Self {
+            core,
+            name: name.into(),
+            opts,
+            ledger: Arc::default(),
+        }
     }
 
     pub(crate) async fn claim(&self, worker_id: &str, n: i64) -> Result<Vec<SqliteJob>> {
@@ -50,10 +55,16 @@ impl SqliteQueue {
         loop {
             let left = n.saturating_sub(i64::try_from(jobs.len()).unwrap_or(i64::MAX));
             let (queue, worker) = (self.name.clone(), worker_id.to_owned());
-            let claimed = self.core.write(move |write| claim(write, &queue, &worker, left)).await?;
+            let claimed = self
+                .core
+                .write(move |write| claim(write, &queue, &worker, left))
+                .await?;
             self.ledger.record(
                 self.core.clock.now_us(),
-                claimed.jobs.iter().map(|job| (job.row.id, job.claims, job.due_us)),
+                claimed
+                    .jobs
+                    .iter()
+                    .map(|job| (job.row.id, job.claims, job.due_us)),
             );
             let handle = |job| SqliteJob::new(&self.core, &self.name, &self.ledger, job);
             jobs.extend(claimed.jobs.into_iter().map(handle));
@@ -80,7 +91,10 @@ impl NewJob {
         payload: &Value,
     ) -> Result<Self> {
         let payload = encode_payload(payload)?;
-        Ok(Self { stamps: Stamps::resolve(opts, queue, now_us), payload })
+        Ok(Self {
+            stamps: Stamps::resolve(opts, queue, now_us),
+            payload,
+        })
     }
 
     /// Encodes a batch.
@@ -89,7 +103,9 @@ impl NewJob {
         jobs: &[(Value, EnqueueOpts)],
         queue: &QueueOpts,
     ) -> Result<Vec<Self>> {
-        jobs.iter().map(|(payload, opts)| Self::new(now_us, opts, queue, payload)).collect()
+        jobs.iter()
+            .map(|(payload, opts)| Self::new(now_us, opts, queue, payload))
+            .collect()
     }
 }
 
@@ -102,7 +118,9 @@ impl Queue for SqliteQueue {
     async fn enqueue(&self, payload: Value, opts: EnqueueOpts) -> Result<i64> {
         let job = NewJob::new(self.core.clock.now_us(), &opts, &self.opts, &payload)?;
         let queue = self.name.clone();
-        self.core.write_one(move |write| enqueue(write, &queue, &job)).await
+        self.core
+            .write_one(move |write| enqueue(write, &queue, &job))
+            .await
     }
 
     async fn claim_one(&self, worker_id: &str) -> Result<Option<Box<dyn JobHandle>>> {
@@ -113,16 +131,23 @@ impl Queue for SqliteQueue {
 
     async fn claim_batch(&self, worker_id: &str, n: i64) -> Result<Vec<Box<dyn JobHandle>>> {
         validate_local_name(worker_id)?;
-        let Some(n) = extent(n) else { return Ok(Vec::new()) };
+        let Some(n) = extent(n) else {
+            return Ok(Vec::new());
+        };
         let jobs = self.claim(worker_id, n).await?.into_iter();
-        Ok(jobs.map(|job| -> Box<dyn JobHandle> { Box::new(job) }).collect())
+        Ok(jobs
+            .map(|job| -> Box<dyn JobHandle> { Box::new(job) })
+            .collect())
     }
 
     async fn ack_batch(&self, ids: &[i64]) -> Result<i64> {
         let mut acked = 0;
         for chunk in self.ledger.fences(ids).chunks(ACK_CHUNK) {
             let (queue, chunk) = (self.name.clone(), chunk.to_vec());
-            let gone = self.core.write(move |write| ack_batch(write, &queue, &chunk)).await?;
+            let gone = self
+                .core
+                .write(move |write| ack_batch(write, &queue, &chunk))
+                .await?;
             acked += gone.len();
             gone.into_iter().for_each(|id| self.ledger.forget(id));
         }
@@ -131,12 +156,16 @@ impl Queue for SqliteQueue {
 
     async fn cancel(&self, job_id: i64) -> Result<bool> {
         let queue = self.name.clone();
-        self.core.write_one(move |write| cancel(write, &queue, job_id)).await
+        self.core
+            .write_one(move |write| cancel(write, &queue, job_id))
+            .await
     }
 
     async fn get_job(&self, job_id: i64) -> Result<Option<Job>> {
         let queue = self.name.clone();
-        self.core.read(move |session| get_job(session, &queue, job_id)).await
+        self.core
+            .read(move |session| get_job(session, &queue, job_id))
+            .await
     }
 
     async fn sweep_expired(&self) -> Result<i64> {
@@ -157,7 +186,9 @@ impl Queue for SqliteQueue {
     async fn enqueue_batch(&self, jobs: Vec<(Value, EnqueueOpts)>) -> Result<Vec<i64>> {
         let jobs = NewJob::batch(self.core.clock.now_us(), &jobs, &self.opts)?;
         let queue = self.name.clone();
-        self.core.write(move |write| enqueue_batch(write, &queue, &jobs)).await
+        self.core
+            .write(move |write| enqueue_batch(write, &queue, &jobs))
+            .await
     }
 
     async fn wait_ready(&self, timeout: Duration) -> Result<bool> {
@@ -165,7 +196,8 @@ impl Queue for SqliteQueue {
         wait_ready(&self.core.clock, &mut signal, timeout, || {
             let queue = self.name.clone();
             let now_us = self.core.clock.now_us();
-            self.core.read(move |session| readiness(session, &queue, now_us))
+            self.core
+                .read(move |session| readiness(session, &queue, now_us))
         })
         .await
     }
@@ -178,14 +210,21 @@ pub(crate) fn enqueue(
 ) -> rusqlite::Result<i64> {
     let id = write.next_id(Sequence::Job)?;
     let NewJob { stamps, payload } = job;
-    // A job without attempts is never ready: the claim that comes upon it when due buries it.
-    let ready = stamps.ready_us <= write.now_us() && stamps.max_attempts > 0;
+    let now_us = write.now_us();
+    let lane = if is_expired(stamps.expires_at, now_us) {
+        PARKED
+    } else if stamps.ready_us <= now_us && stamps.max_attempts > 0 {
+        READY
+    } else {
+        // A job without attempts is never ready: the claim that finds it due buries it.
+        TIMED
+    };
     write.run(
         &sql::QUEUE_ENQUEUE,
         params![
             id,
             &**queue,
-            if ready { READY } else { TIMED },
+            lane,
             stamps.priority,
             stamps.run_at,
             stamps.ready_us,
@@ -217,12 +256,7 @@ struct Claimed {
     more: bool,
 }
 
-fn claim(
-    write: &mut Write<'_>,
-    queue: &str,
-    worker_id: &str,
-    n: i64,
-) -> rusqlite::Result<Claimed> {
+fn claim(write: &mut Write<'_>, queue: &str, worker_id: &str, n: i64) -> rusqlite::Result<Claimed> {
     let mut jobs = Vec::new();
     if promote(write, queue)?.more {
         return Ok(Claimed { jobs, more: true });
@@ -238,12 +272,15 @@ fn claim(
                 return Ok(Claimed { jobs, more: false });
             }
             if is_expired(job.row.expires_at, now_us) {
-                write.run(&sql::QUEUE_SET_LANE, params![job.row.id, PARKED])?;
+                write.run(&sql::QUEUE_SET_LANE, params![PARKED, job.row.id])?;
                 continue;
             }
             take(&mut job, worker_id, now_us);
             let row = &job.row;
-            write.run(&sql::QUEUE_CLAIM, params![row.id, worker_id, row.claimed_at, job.due_us])?;
+            write.run(
+                &sql::QUEUE_CLAIM,
+                params![worker_id, row.claimed_at, job.due_us, row.id],
+            )?;
             jobs.push(job);
         }
         if last_round || number(jobs.len()) == n {
@@ -276,7 +313,10 @@ struct Chunk {
 impl Chunk {
     fn of(seen: usize, swept: usize) -> Self {
         let number = |n| i64::try_from(n).unwrap_or(i64::MAX);
-        Self { swept: number(swept), more: number(seen) >= CHUNK }
+        Self {
+            swept: number(swept),
+            more: number(seen) >= CHUNK,
+        }
     }
 }
 
@@ -289,7 +329,7 @@ fn promote(write: &mut Write<'_>, queue: &str) -> rusqlite::Result<Chunk> {
     let mut buried = 0;
     for (id, has_attempts) in &due {
         if *has_attempts {
-            write.run(&sql::QUEUE_SET_LANE, params![id, READY])?;
+            write.run(&sql::QUEUE_SET_LANE, params![READY, id])?;
         } else {
             bury(write, *id, text::MAX_ATTEMPTS_EXCEEDED, now_us)?;
             buried += 1;
@@ -354,12 +394,23 @@ pub(crate) fn get_job(session: &Session, queue: &str, id: i64) -> rusqlite::Resu
 }
 
 fn readiness(session: &Session, queue: &str, now_us: i64) -> rusqlite::Result<Readiness> {
-    let (ready, due_us): (bool, Option<i64>) =
-        session.one(&sql::QUEUE_WAIT, [queue], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (ready, due_us) = work(session, queue, now_us)?;
     Ok(match due_us {
         _ if ready => Readiness::Ready,
         Some(due_us) if due_us <= now_us => Readiness::Ready,
         Some(due_us) => Readiness::After(due_us - now_us),
         None => Readiness::Idle,
+    })
+}
+
+/// Whether a claim may find work now, and the next time at which that may change by itself.
+pub(crate) fn work(
+    session: &Session,
+    queue: &str,
+    now_us: i64,
+) -> rusqlite::Result<(bool, Option<i64>)> {
+    let params = params![queue, CHUNK, whole_seconds(now_us)];
+    session.one(&sql::QUEUE_WAIT, params, |row| {
+        Ok((row.get(0)?, row.get(1)?))
     })
 }

@@ -1,5 +1,5 @@
 -- Copies a live job to the dead; bury_remove follows. A stray dead row of its id gives way.
--- :id, :last_error, :died_at
+-- :last_error, :died_at, :id
 INSERT OR REPLACE INTO __alkstore_dead (
     id, queue, priority, run_at, attempts, max_attempts, worker_id, claimed_at, claim_expires_at,
     created_at, expires_at, visibility_timeout_s, backoff_base_s, dead_letter_retention_s,

@@ -1,5 +1,5 @@
 -- Deletes a few channels that have been quiet for long.
--- :before_us, :limit
+-- :limit, :before_us
 DELETE FROM __alkstore_notification
 WHERE channel IN (
     SELECT channel

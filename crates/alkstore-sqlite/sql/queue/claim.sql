@@ -1,5 +1,5 @@
 -- Claims a ready job.
--- :id, :worker_id, :claimed_at, :due_us
+-- :worker_id, :claimed_at, :due_us, :id
 UPDATE __alkstore_job
 SET lane = 1,
     attempts = attempts + 1,

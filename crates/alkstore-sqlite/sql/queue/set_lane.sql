@@ -1,5 +1,5 @@
 -- Moves a job to another lane.
--- :id, :lane
+-- :lane, :id
 UPDATE __alkstore_job
 SET lane = :lane
 WHERE id = :id

@@ -11,10 +11,10 @@ use alkstore::engine::store_closed;
 use tokio::sync::{oneshot, watch};
 
 use super::checkpoint::Trigger;
-use super::write::Write;
-use super::writer::{Op, Outcome, Single, Writer};
 use super::open::WriterSession;
 use super::unanswered;
+use super::write::Write;
+use super::writer::{Op, Outcome, Single, Writer};
 use crate::SqliteOpts;
 use crate::error::Fault;
 
@@ -82,7 +82,10 @@ pub(super) enum Step {
     /// An operation.
     Run(Box<dyn Op>),
     /// The end; nobody waits for the answer of a dropped handle.
-    End { commit: bool, answer: Option<oneshot::Sender<Result<()>>> },
+    End {
+        commit: bool,
+        answer: Option<oneshot::Sender<Result<()>>>,
+    },
 }
 
 impl std::fmt::Debug for Step {
@@ -200,7 +203,10 @@ impl Inbox {
                 return None;
             }
             state.waiting = Some(Waiting::Entries);
-            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .arrived
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
             state.waiting = None;
         }
     }
@@ -221,7 +227,10 @@ impl Inbox {
     pub(super) fn next_step(&self, id: LeaseId, busy: std::time::Duration) -> NextStep {
         let mut state = self.lock();
         loop {
-            if let Some(step) = state.leases.get_mut(&id).and_then(|lease| lease.steps.pop_front())
+            if let Some(step) = state
+                .leases
+                .get_mut(&id)
+                .and_then(|lease| lease.steps.pop_front())
             {
                 return NextStep::Step(step);
             }
@@ -285,12 +294,15 @@ impl Inbox {
             if state.closed {
                 return Err(store_closed());
             }
-            let lease = LeaseState { steps: [step].into(), gone: None };
+            let lease = LeaseState {
+                steps: [step].into(),
+                gone: None,
+            };
             state.leases.insert(id, lease);
             state.entries.push_back(Entry::Lease(id, Instant::now()));
         }
-        let wake =
-            matches!(state.waiting, Some(Waiting::Entries)) || state.waiting == Some(Waiting::Steps(id));
+        let wake = matches!(state.waiting, Some(Waiting::Entries))
+            || state.waiting == Some(Waiting::Steps(id));
         drop(state);
         if wake {
             self.arrived.notify_one();
@@ -319,7 +331,11 @@ pub(crate) struct Lease {
 
 impl Lease {
     pub(super) fn new(inbox: Arc<Inbox>, id: LeaseId) -> Self {
-        Self { inbox, id, ended: false }
+        Self {
+            inbox,
+            id,
+            ended: false,
+        }
     }
 
     /// Runs one step in the transaction, undone as a whole if it fails.
@@ -346,9 +362,19 @@ impl Lease {
         if !began {
             self.ended = true;
             // Nothing was done in it, so there is nothing to commit.
-            return if self.inbox.is_closed() { Err(store_closed()) } else { Ok(()) };
+            return if self.inbox.is_closed() {
+                Err(store_closed())
+            } else {
+                Ok(())
+            };
         }
-        self.inbox.push_step(self.id, Step::End { commit, answer: Some(answer) })?;
+        self.inbox.push_step(
+            self.id,
+            Step::End {
+                commit,
+                answer: Some(answer),
+            },
+        )?;
         self.ended = true;
         let inbox = self.inbox.clone();
         match answered.await {
@@ -364,12 +390,17 @@ impl Drop for Lease {
             return;
         }
         let mut state = self.inbox.lock();
-        let Some(lease) = state.leases.get_mut(&self.id) else { return };
+        let Some(lease) = state.leases.get_mut(&self.id) else {
+            return;
+        };
         if lease.gone.is_some() {
             state.leases.remove(&self.id);
             return;
         }
-        lease.steps.push_back(Step::End { commit: false, answer: None });
+        lease.steps.push_back(Step::End {
+            commit: false,
+            answer: None,
+        });
         let wake = state.waiting == Some(Waiting::Steps(self.id));
         drop(state);
         if wake {

@@ -128,7 +128,8 @@ impl Core {
 
     /// The last notification that was committed.
     pub(crate) async fn last_notification(&self) -> Result<i64> {
-        self.read(|session| session.one(&sql::SEQUENCES, [], |row| row.get(3))).await
+        self.read(|session| session.one(&sql::SEQUENCES, [], |row| row.get(3)))
+            .await
     }
 
     /// Begins to close: nothing new is taken, receivers end, the threads run out.
@@ -151,5 +152,9 @@ impl Core {
 
 /// The answer of a thread that went away without one: it panicked, or the store was closed.
 fn unanswered(closed: bool) -> Error {
-    if closed { store_closed() } else { crate::error::Fault::Panicked.into() }
+    if closed {
+        store_closed()
+    } else {
+        crate::error::Fault::Panicked.into()
+    }
 }

@@ -19,7 +19,9 @@ use crate::{Durability, SqliteOpts};
 pub(super) fn prepare(path: &Path, opts: &SqliteOpts) -> Result<WriterSession> {
     check(path, opts)?;
     let connection = connect(path, opts.create).map_err(|error| Fault::open(path, error))?;
-    connection.busy_timeout(opts.busy_timeout).map_err(|error| Fault::open(path, error))?;
+    connection
+        .busy_timeout(opts.busy_timeout)
+        .map_err(|error| Fault::open(path, error))?;
     switch_to_wal(path, &connection, opts.busy_timeout)?;
     let mut session = Session::new(connection);
     migrate(path, &session)?;
@@ -36,7 +38,9 @@ pub(super) fn reader(path: &Path, opts: &SqliteOpts) -> Result<Session> {
         connection.pragma_update(None, "query_only", true)?;
         Ok(connection)
     };
-    open().map(Session::new).map_err(|error| Fault::open(path, error))
+    open()
+        .map(Session::new)
+        .map_err(|error| Fault::open(path, error))
 }
 
 /// Opens a connection that drives checkpoints.
@@ -82,9 +86,8 @@ fn connect(path: &Path, create: bool) -> rusqlite::Result<Connection> {
 fn switch_to_wal(path: &Path, connection: &Connection, busy_timeout: Duration) -> Result<()> {
     let started = Instant::now();
     loop {
-        let mode = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| {
-            row.get::<_, String>(0)
-        });
+        let mode = connection
+            .pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0));
         match mode {
             Ok(mode) if mode == "wal" => return Ok(()),
             Ok(mode) => return Err(Fault::NoWal(mode).into()),
@@ -97,11 +100,7 @@ fn switch_to_wal(path: &Path, connection: &Connection, busy_timeout: Duration) -
     }
 }
 
-fn configure(
-    session: &mut Session,
-    opts: &SqliteOpts,
-    guard: &Arc<Guard>,
-) -> rusqlite::Result<()> {
+fn configure(session: &mut Session, opts: &SqliteOpts, guard: &Arc<Guard>) -> rusqlite::Result<()> {
     let connection = session.connection_mut();
     // The writer waits by itself, so that it can be told to stop.
     connection.busy_timeout(Duration::ZERO)?;

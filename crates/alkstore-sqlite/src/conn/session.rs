@@ -57,7 +57,10 @@ impl Session {
         params: impl Params,
         read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
-        self.0.prepare_cached(stmt.text())?.query_map(params, read)?.collect()
+        self.0
+            .prepare_cached(stmt.text())?
+            .query_map(params, read)?
+            .collect()
     }
 
     /// The rows of a query up to and including the first after which `go_on` is false.

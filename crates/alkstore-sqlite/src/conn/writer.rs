@@ -57,7 +57,12 @@ where
     T: Send,
 {
     pub(super) fn new(f: F, savepoint: bool, answer: oneshot::Sender<Outcome<T>>) -> Self {
-        Self { f, savepoint, outcome: None, answer }
+        Self {
+            f,
+            savepoint,
+            outcome: None,
+            answer,
+        }
     }
 
     fn attempt(&mut self, write: &mut Write<'_>) -> rusqlite::Result<T> {
@@ -131,7 +136,15 @@ impl Writer {
         inbox: Arc<Inbox>,
     ) -> Self {
         let state = WriteState::default();
-        Self { session, state, hub, checkpoint, busy_timeout, inbox, ran: Vec::new() }
+        Self {
+            session,
+            state,
+            hub,
+            checkpoint,
+            busy_timeout,
+            inbox,
+            ran: Vec::new(),
+        }
     }
 
     pub(super) fn run(mut self) {
@@ -141,7 +154,8 @@ impl Writer {
                 Entry::Op(op, since) => self.group(op, since),
                 Entry::Lease(id, since) => self.lease(id, since),
             }
-            self.checkpoint.after_commit(&self.session, self.session.wal_frames());
+            self.checkpoint
+                .after_commit(&self.session, self.session.wal_frames());
         }
         // The connection closes before the end is announced.
         drop(self);
@@ -296,7 +310,8 @@ impl Writer {
             return Err(Fault::TransactionGone(GONE).into());
         }
         let committed = self.state.before_commit(&self.session).and_then(|sent| {
-            self.session.committing(|session| session.run(&sql::COMMIT, []))?;
+            self.session
+                .committing(|session| session.run(&sql::COMMIT, []))?;
             Ok(sent)
         });
         match committed {
@@ -323,7 +338,9 @@ impl Writer {
             return self.commit();
         }
         if !self.is_gone() {
-            self.session().run(&sql::ROLLBACK, []).map_err(sqlite_error)?;
+            self.session()
+                .run(&sql::ROLLBACK, [])
+                .map_err(sqlite_error)?;
         }
         Ok(())
     }
@@ -333,7 +350,10 @@ impl Writer {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "SQLite has no way to wait for a lock but to ask")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "SQLite has no way to wait for a lock but to ask"
+)]
 fn pause_for(pause: Duration) {
     std::thread::sleep(pause);
 }

@@ -9,14 +9,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use alkstore::Result;
+use alkstore::engine::clock::Clock;
 use alkstore::engine::hub::{Hub, Kind};
 use alkstore::engine::store_closed;
-use rusqlite::params;
 use tokio::sync::watch;
 
 use crate::conn::Session;
 use crate::error::{Fault, sqlite_error};
-use crate::sql;
+use crate::{queue, sql};
 
 /// The thread that watches, if it runs.
 #[derive(Debug, Default)]
@@ -46,7 +46,11 @@ impl Watcher {
         if state.stopped {
             return Err(store_closed());
         }
-        if state.thread.as_ref().is_some_and(|thread| thread.running.has_changed().is_ok()) {
+        if state
+            .thread
+            .as_ref()
+            .is_some_and(|thread| thread.running.has_changed().is_ok())
+        {
             return Ok(());
         }
         let (session, hub, poll_interval) = open()?;
@@ -85,7 +89,11 @@ impl Watcher {
     }
 
     pub(crate) async fn stopped(&self) {
-        let running = self.lock().thread.as_ref().map(|thread| thread.running.clone());
+        let running = self
+            .lock()
+            .thread
+            .as_ref()
+            .map(|thread| thread.running.clone());
         if let Some(mut running) = running {
             while running.changed().await.is_ok() {}
         }
@@ -105,7 +113,9 @@ impl Drop for Watcher {
 /// Waits for the interval; `true` if told to stop.
 fn sleep(stop: &(Mutex<bool>, Condvar), interval: Duration) -> bool {
     let stopped = stop.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let waited = stop.1.wait_timeout_while(stopped, interval, |stopped| !*stopped);
+    let waited = stop
+        .1
+        .wait_timeout_while(stopped, interval, |stopped| !*stopped);
     *waited.unwrap_or_else(PoisonError::into_inner).0
 }
 
@@ -172,8 +182,7 @@ impl Seen {
         let names = hub.names(Kind::Queue);
         self.queues.retain(|name, _| names.contains(name));
         for name in names {
-            let found =
-                session.one(&sql::QUEUE_WAIT, params![name], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let found = queue::work(session, &name, Clock::System.now_us())?;
             if found.0 || self.queues.get(&name) != Some(&found) {
                 hub.wake(Kind::Queue, &name);
                 self.queues.insert(name, found);

@@ -53,7 +53,13 @@ struct SlotState {
 
 impl Default for SlotState {
     fn default() -> Self {
-        Self { pending: false, reconnected: false, closed: false, seen: i64::MIN, waker: None }
+        Self {
+            pending: false,
+            reconnected: false,
+            closed: false,
+            seen: i64::MIN,
+            waker: None,
+        }
     }
 }
 
@@ -91,7 +97,12 @@ impl Hub {
             }
         }
         drop(state);
-        Signal { hub: Arc::downgrade(&self.0), kind, name: name.to_owned(), slot }
+        Signal {
+            hub: Arc::downgrade(&self.0),
+            kind,
+            name: name.to_owned(),
+            slot,
+        }
     }
 
     /// Wakes the receivers of a name.
@@ -261,7 +272,9 @@ fn take(slot: &mut SlotState) -> Poll<Option<Event>> {
 
 impl Drop for Signal {
     fn drop(&mut self) {
-        let Some(hub) = self.hub.upgrade() else { return };
+        let Some(hub) = self.hub.upgrade() else {
+            return;
+        };
         let mut state = hub.lock().unwrap_or_else(PoisonError::into_inner);
         let slots = &mut state.slots[self.kind as usize];
         if let Some(list) = slots.get_mut(&self.name) {
@@ -356,7 +369,10 @@ mod tests {
         assert_eq!(signal.try_recv().unwrap(), Some(Event::Reconnected));
         assert_eq!(signal.try_recv().unwrap(), Some(Event::Changed));
         assert!(matches!(signal.try_recv(), Err(Error::Closed)));
-        assert!(matches!(hub.subscribe(Kind::Queue, "b").try_recv(), Err(Error::Closed)));
+        assert!(matches!(
+            hub.subscribe(Kind::Queue, "b").try_recv(),
+            Err(Error::Closed)
+        ));
     }
 
     #[test]

@@ -37,14 +37,20 @@ impl ClaimLedger {
                 .map(|(id, fence, deadline_us)| (id, Claim { fence, deadline_us })),
         );
         if state.by_id.len() > state.prune_at.max(PRUNE_ABOVE) {
-            state.by_id.retain(|_, claim| after(claim.deadline_us, KEEP_LAPSED_S) > now_us);
+            state
+                .by_id
+                .retain(|_, claim| after(claim.deadline_us, KEEP_LAPSED_S) > now_us);
             state.prune_at = state.by_id.len() * 2;
         }
     }
 
     /// Forgets a job that is gone.
     pub fn forget(&self, id: i64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).by_id.remove(&id);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .by_id
+            .remove(&id);
     }
 
     /// The ids once each, in the order given, with the fence of those that this handle claimed.
@@ -73,7 +79,10 @@ mod tests {
 
         let year_us = 31_536_000_000_000;
         for round in 0..10 {
-            ledger.record(round * year_us, (0..100_000).map(|i| (round * 100_000 + i, 1, 0)));
+            ledger.record(
+                round * year_us,
+                (0..100_000).map(|i| (round * 100_000 + i, 1, 0)),
+            );
         }
         assert!(ledger.0.lock().unwrap().by_id.len() <= 200_000);
     }

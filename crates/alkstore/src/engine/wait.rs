@@ -21,10 +21,7 @@ pub enum First<A, B> {
 }
 
 /// Waits for the first of two futures and drops the other.
-pub async fn first<A, B>(
-    a: impl Future<Output = A>,
-    b: impl Future<Output = B>,
-) -> First<A, B> {
+pub async fn first<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> First<A, B> {
     let (mut a, mut b) = (pin!(a), pin!(b));
     poll_fn(|cx| {
         if let Poll::Ready(a) = a.as_mut().poll(cx) {
@@ -75,7 +72,10 @@ where
             return Ok(false);
         }
         if let First::A(None) = first(signal.recv(), clock.sleep_until(due.min(end))).await {
-            return Err(database_error("the store is closed, or its watcher ended", false));
+            return Err(database_error(
+                "the store is closed, or its watcher ended",
+                false,
+            ));
         }
     }
 }
