@@ -1,0 +1,198 @@
+//! The processes of a run: started, heard, killed, and always reaped.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::ValueEnum;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::connect::Location;
+
+use super::order::Pipeline;
+use super::process::{READY, Role};
+
+/// How long a process may take to open the store, and to end when it is asked to.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A line that a process said.
+pub(super) struct Said {
+    pub(super) name: String,
+    pub(super) line: String,
+}
+
+struct Member {
+    name: String,
+    role: Role,
+    process: Child,
+    /// Closing it asks the process to end.
+    input: Option<ChildStdin>,
+    errors: JoinHandle<String>,
+}
+
+impl Member {
+    /// What happened to it, with what it said last as the cause.
+    async fn fault(&mut self, what: String) -> anyhow::Error {
+        let what = format!("{} {what}", self.name);
+        match (&mut self.errors).await {
+            Ok(text) if !text.trim().is_empty() => anyhow!("{}", text.trim()).context(what),
+            _ => anyhow!(what),
+        }
+    }
+}
+
+/// Every process of the run. Dropping it kills them.
+pub(super) struct Crew {
+    pipeline: Pipeline,
+    url: String,
+    members: Vec<Member>,
+    said: mpsc::UnboundedReceiver<Said>,
+    say: mpsc::UnboundedSender<Said>,
+}
+
+impl Crew {
+    pub(super) fn new(pipeline: Pipeline, location: &Location) -> Self {
+        let (say, said) = mpsc::unbounded_channel();
+        Self {
+            pipeline,
+            url: location.to_string(),
+            members: Vec::new(),
+            said,
+            say,
+        }
+    }
+
+    /// Starts a process.
+    pub(super) fn start(&mut self, role: Role, name: &str) -> Result<()> {
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let mut command = Command::new(program);
+        let value = role.to_possible_value().context("a role has a name")?;
+        command
+            .arg("demo-process")
+            .args([value.get_name(), name])
+            .arg(self.pipeline.run.to_string())
+            .arg(self.pipeline.orders.to_string())
+            // In the environment, not among the arguments, which every user of the machine sees.
+            .env("ALKSTORE_URL", &self.url)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        // Ctrl-C goes to the terminal's group: only the parent shall get it.
+        #[cfg(unix)]
+        command.process_group(0);
+        let mut process = command
+            .spawn()
+            .with_context(|| format!("cannot start {name}"))?;
+        let missing = || anyhow!("{name} has no pipes");
+        let input = process.stdin.take().ok_or_else(missing)?;
+        let output = process.stdout.take().ok_or_else(missing)?;
+        let mut errors = process.stderr.take().ok_or_else(missing)?;
+        let (say, speaker) = (self.say.clone(), name.to_owned());
+        tokio::spawn(async move {
+            let mut lines = BufReader::new(output).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                let _ = say.send(Said {
+                    name: speaker.clone(),
+                    line,
+                });
+            }
+        });
+        let errors = tokio::spawn(async move {
+            let mut text = String::new();
+            let _ = errors.read_to_string(&mut text).await;
+            text
+        });
+        self.members.push(Member {
+            name: name.to_owned(),
+            role,
+            process,
+            input: Some(input),
+            errors,
+        });
+        Ok(())
+    }
+
+    /// What a process says next. Cancel-safe.
+    pub(super) async fn heard(&mut self) -> Said {
+        match self.said.recv().await {
+            Some(said) => said,
+            // The crew owns a sender, so the channel stays open.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits until every process has opened the store.
+    pub(super) async fn ready(&mut self) -> Result<()> {
+        let mut waiting = self.members.len();
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while waiting > 0 {
+            tokio::select! {
+                said = self.heard() => waiting -= usize::from(said.line == READY),
+                () = tokio::time::sleep(Duration::from_millis(100)) => self.check().await?,
+            }
+            if tokio::time::Instant::now() > deadline {
+                bail!("{waiting} processes did not open the store in time");
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails if a process ended without being asked to.
+    pub(super) async fn check(&mut self) -> Result<()> {
+        for member in &mut self.members {
+            if let Some(status) = member.process.try_wait()? {
+                return Err(member.fault(format!("ended unasked, with {status}")).await);
+            }
+        }
+        Ok(())
+    }
+
+    /// The name of a process in this role.
+    pub(super) fn any(&self, role: Role) -> Option<String> {
+        self.members
+            .iter()
+            .find(|member| member.role == role)
+            .map(|member| member.name.clone())
+    }
+
+    /// Kills a process as the system would: it learns nothing of it.
+    pub(super) async fn kill(&mut self, name: &str) -> Result<()> {
+        let Some(at) = self.members.iter().position(|member| member.name == name) else {
+            bail!("there is no process {name}");
+        };
+        let mut member = self.members.swap_remove(at);
+        member
+            .process
+            .kill()
+            .await
+            .with_context(|| format!("cannot kill {name}"))
+    }
+
+    /// Asks every process to end, waits for it, and kills what is left.
+    pub(super) async fn stop(&mut self) -> Result<()> {
+        let mut outcome = Ok(());
+        for member in &mut self.members {
+            member.input = None;
+        }
+        for mut member in self.members.drain(..) {
+            let ended = match timeout(PATIENCE, member.process.wait()).await {
+                Ok(Ok(status)) if status.success() => Ok(()),
+                Ok(Ok(status)) => Err(member.fault(format!("ended with {status}")).await),
+                Ok(Err(error)) => Err(error.into()),
+                Err(_) => {
+                    member.process.kill().await?;
+                    Err(member
+                        .fault("did not end in time and was killed".to_owned())
+                        .await)
+                }
+            };
+            outcome = outcome.and(ended);
+        }
+        outcome
+    }
+}

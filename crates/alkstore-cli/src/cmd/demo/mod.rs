@@ -1,0 +1,131 @@
+//! `alkstore demo`: an order pipeline in several processes, some of which are killed, and an
+//! audit of what they leave.
+//!
+//! What an application would write is in `order.rs` (the transaction), `worker.rs`,
+//! `projection.rs`, `relay.rs` and `housekeeper.rs`; the rest starts, kills and checks them.
+
+pub(super) mod audit;
+mod crew;
+mod direct;
+mod fault;
+mod housekeeper;
+mod order;
+mod orders_file;
+pub(super) mod process;
+mod progress;
+mod projection;
+mod relay;
+mod tables;
+mod worker;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow};
+use tempfile::TempDir;
+
+use crate::business::Reader;
+use crate::connect::{Engine, IfMissing, Location, open};
+use crate::interrupt::interrupted;
+use crate::output::{Output, count};
+
+use self::crew::Crew;
+use self::direct::Stage;
+use self::order::Order;
+use self::progress::Progress;
+
+/// Runs on a file of its own unless --url is given. The exit code is 1 if the audit finds a fault.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How many orders to place.
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    orders: u32,
+    /// How many worker processes send the emails.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
+    workers: u32,
+    /// Orders to place instead: a CSV file with the columns customer and amount_cents.
+    #[arg(long, value_name = "FILE", conflicts_with = "orders")]
+    input: Option<PathBuf>,
+}
+
+/// Runs the pipeline, audits it, and cleans up whatever happens.
+pub(crate) async fn run(args: Args, url: Option<&str>, out: &mut Output) -> Result<()> {
+    let orders = match &args.input {
+        Some(path) => orders_file::read(path)?,
+        None => (1..=i64::from(args.orders)).map(Order::sample).collect(),
+    };
+    let mut place = Place::new(url)?;
+    let opened = open(&place.location, IfMissing::Create)?;
+    let store: Arc<dyn Engine> = opened.store;
+    let progress = Progress::new(orders.len() as u64);
+    let started = Instant::now();
+    let pipeline = tables::begin_run(&*store, &orders).await?;
+    progress.say(format!(
+        "run {} on {} {}: {} orders, {} workers",
+        pipeline.run,
+        opened.about.engine,
+        opened.about.location,
+        count(orders.len() as u64),
+        args.workers
+    ));
+
+    let mut crew = Crew::new(pipeline.clone(), &place.location);
+    let stage = Stage {
+        store: &store,
+        location: &place.location,
+        pipeline: &pipeline,
+        progress: &progress,
+        workers: args.workers,
+    };
+    let played = tokio::select! {
+        played = direct::play(&stage, orders, &mut crew) => played,
+        () = interrupted() => Err(anyhow!("interrupted: every process is stopped, no audit was made")),
+    };
+    let stopped = crew.stop().await;
+    let unscheduled = housekeeper::unschedule(&*store).await;
+    progress.clear();
+    // What ended the play is the cause of what may have gone wrong after it.
+    played.and(stopped).and(unscheduled)?;
+
+    let report = audit::audit(&*store, &Reader::open(&place.location)?, &pipeline).await?;
+    store.shut_down().await;
+    report.print(Some(started.elapsed()), out)?;
+    report.verdict().map_err(|fault| match place.keep() {
+        Some(path) => fault.context(format!("the store is kept at {path}")),
+        None => fault,
+    })
+}
+
+/// Where the demo runs: where `--url` says, or in a folder that is removed at the end.
+struct Place {
+    location: Location,
+    folder: Option<TempDir>,
+}
+
+impl Place {
+    fn new(url: Option<&str>) -> Result<Self> {
+        if url.is_some_and(|url| !url.is_empty()) {
+            return Ok(Self {
+                location: Location::parse(url)?,
+                folder: None,
+            });
+        }
+        let folder = tempfile::Builder::new()
+            .prefix("alkstore-demo-")
+            .tempdir()
+            .context("cannot make a folder for the demo's store")?;
+        let location = Location::Sqlite(folder.path().join("demo.db"));
+        Ok(Self {
+            location,
+            folder: Some(folder),
+        })
+    }
+
+    /// Keeps the folder, if it is one of ours, and says where it is.
+    fn keep(&mut self) -> Option<String> {
+        self.folder
+            .take()
+            .map(|folder| folder.keep().display().to_string())
+    }
+}

@@ -1,0 +1,190 @@
+//! From a URL to a store. Nothing else in this program knows which engine it talks to, but for
+//! the SQL of the demo's own rows in `business.rs`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use alkstore::Store;
+use alkstore::async_trait;
+use alkstore::ops::{Inspect, Operate};
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::report::Usage;
+
+/// Where a store is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Location {
+    /// A SQLite file.
+    Sqlite(PathBuf),
+}
+
+impl Location {
+    /// Reads `--url`.
+    pub(crate) fn parse(url: Option<&str>) -> Result<Self> {
+        let Some(url) = url.filter(|url| !url.is_empty()) else {
+            return Err(Usage(
+                "which store? Give --url PATH, or set ALKSTORE_URL: the path of a SQLite file, as \
+                 in --url app.db"
+                    .to_owned(),
+            )
+            .into());
+        };
+        let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+        match scheme {
+            "postgres" | "postgresql" => Err(Usage(
+                "this build has no Postgres engine: give the path of a SQLite file".to_owned(),
+            )
+            .into()),
+            "sqlite" => {
+                let path = &url["sqlite:".len()..];
+                let path = path.strip_prefix("//").unwrap_or(path);
+                if path.is_empty() {
+                    return Err(Usage("sqlite: needs a path, as in sqlite:app.db".into()).into());
+                }
+                Ok(Self::Sqlite(path.into()))
+            }
+            // The URL itself may hold a password, so only its scheme is shown.
+            _ if url.contains("://") => Err(Usage(format!(
+                "no engine for {scheme:?} URLs: give the path of a SQLite file, or sqlite:PATH"
+            ))
+            .into()),
+            _ => Ok(Self::Sqlite(url.into())),
+        }
+    }
+}
+
+impl fmt::Display for Location {
+    /// As a URL that [`Location::parse`] reads.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+        }
+    }
+}
+
+/// Whether a store that is not there is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IfMissing {
+    Create,
+    Refuse,
+}
+
+/// What every engine offers to this program.
+#[async_trait]
+pub(crate) trait Engine: Store + Inspect + Operate {
+    /// Closes the store: what is open is rolled back, its threads end.
+    async fn shut_down(&self);
+}
+
+/// An open store and what it is.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn Engine>,
+    pub(crate) about: About,
+}
+
+/// What `init` prints.
+#[derive(Serialize)]
+pub(crate) struct About {
+    pub(crate) engine: &'static str,
+    pub(crate) location: String,
+    pub(crate) created: bool,
+}
+
+/// Opens the store and brings its tables up to date.
+pub(crate) fn open(location: &Location, missing: IfMissing) -> Result<Opened> {
+    match location {
+        Location::Sqlite(path) => sqlite::open(path, missing),
+    }
+}
+
+#[cfg(feature = "sqlite")]
+mod sqlite {
+    use std::path::Path;
+
+    use alkstore_sqlite::{SqliteOpts, SqliteStore};
+    use anyhow::Context;
+
+    use super::*;
+
+    pub(super) fn open(path: &Path, missing: IfMissing) -> Result<Opened> {
+        let shown = path.display();
+        let there = path
+            .try_exists()
+            .with_context(|| format!("cannot look for {shown}"))?;
+        if !there && missing == IfMissing::Refuse {
+            anyhow::bail!(
+                "there is no store at {shown}: make one with alkstore init --url {shown}"
+            );
+        }
+        let opts = SqliteOpts {
+            create: missing == IfMissing::Create,
+            ..SqliteOpts::default()
+        };
+        let store =
+            SqliteStore::open(path, opts).with_context(|| format!("cannot open {shown}"))?;
+        let about = About {
+            engine: "sqlite",
+            location: shown.to_string(),
+            created: !there,
+        };
+        Ok(Opened {
+            store: Arc::new(store),
+            about,
+        })
+    }
+
+    #[async_trait]
+    impl Engine for SqliteStore {
+        async fn shut_down(&self) {
+            self.close().await;
+        }
+    }
+}
+
+#[cfg(not(feature = "sqlite"))]
+compile_error!("an engine is needed: turn on the feature \"sqlite\"");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_a_path() {
+        for (url, path) in [
+            ("app.db", "app.db"),
+            ("/var/lib/a?b%20c#d.db", "/var/lib/a?b%20c#d.db"),
+            ("sqlite:app.db", "app.db"),
+            ("sqlite:/tmp/app.db", "/tmp/app.db"),
+            ("sqlite:///tmp/app.db", "/tmp/app.db"),
+            ("C:\\data\\app.db", "C:\\data\\app.db"),
+            (":memory:", ":memory:"),
+        ] {
+            assert_eq!(
+                Location::parse(Some(url)).unwrap(),
+                Location::Sqlite(path.into()),
+                "{url}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_named_without_its_password() {
+        let refusal = |url| Location::parse(url).unwrap_err().to_string();
+        assert!(refusal(None).contains("--url PATH"));
+        assert!(refusal(Some("")).contains("ALKSTORE_URL"));
+        assert!(refusal(Some("sqlite:")).contains("sqlite:app.db"));
+        for url in [
+            "postgres://u:secret@h/d",
+            "postgresql://u:secret@h/d",
+            "mysql://u:secret@h",
+        ] {
+            let refusal = refusal(Some(url));
+            assert!(
+                refusal.contains("SQLite file") && !refusal.contains("secret"),
+                "{refusal}"
+            );
+        }
+    }
+}
