@@ -1,0 +1,85 @@
+//! How load is made: the same way for floors and engines.
+
+use std::future::Future;
+use std::sync::LazyLock;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::line::Round;
+
+/// The payload of every workload.
+pub(crate) static PAYLOAD: LazyLock<Value> = LazyLock::new(|| {
+    let body = "We have received your order and will tell you when it is on its w";
+    json!({"order": 4711, "to": "ada", "body": body})
+});
+
+/// The payload as the 100 bytes that are stored.
+pub(crate) static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let bytes = PAYLOAD.to_string().into_bytes();
+    assert_eq!(bytes.len(), 100);
+    bytes
+});
+
+/// Lets tasks repeat the operation for the plan's time, each awaiting one before the next.
+pub(crate) fn rate<F, Fut>(round: &Round<'_>, tasks: usize, op: F) -> f64
+where
+    F: Fn() -> Fut + Clone + Send + 'static,
+    Fut: Future<Output = ()> + Send,
+{
+    let time = round.plan.time;
+    let (op, warm_up) = (op.clone(), op);
+    round.runtime.block_on(async move {
+        for _ in 0..20 {
+            warm_up().await;
+        }
+        let start = Instant::now();
+        let repeat = move |op: F| async move {
+            let mut done = 0_u32;
+            while start.elapsed() < time {
+                op().await;
+                done += 1;
+            }
+            done
+        };
+        let running: Vec<_> = (0..tasks)
+            .map(|_| tokio::spawn(repeat(op.clone())))
+            .collect();
+        let mut total = 0.0;
+        for task in running {
+            total += f64::from(task.await.expect("no operation panics"));
+        }
+        total / start.elapsed().as_secs_f64()
+    })
+}
+
+/// Lets workers repeat the operation, which says how many jobs it did, until all are done.
+pub(crate) fn drain<F, Fut>(round: &Round<'_>, workers: usize, op: F) -> f64
+where
+    F: Fn() -> Fut + Clone + Send + 'static,
+    Fut: Future<Output = usize> + Send,
+{
+    let jobs = round.plan.jobs;
+    round.runtime.block_on(async move {
+        let start = Instant::now();
+        let repeat = |op: F| async move {
+            let mut done = 0;
+            loop {
+                match op().await {
+                    0 => return done,
+                    n => done += n,
+                }
+            }
+        };
+        let running: Vec<_> = (0..workers)
+            .map(|_| tokio::spawn(repeat(op.clone())))
+            .collect();
+        let mut total = 0;
+        for worker in running {
+            total += worker.await.expect("no operation panics");
+        }
+        let elapsed = start.elapsed().as_secs_f64();
+        assert_eq!(total, jobs, "every job once");
+        jobs as f64 / elapsed
+    })
+}
