@@ -37,7 +37,9 @@ mod store;
 mod stream;
 mod tx;
 mod wake;
+mod write;
 
 pub use opts::{Durability, SqliteOpts};
 pub use store::{SqliteStore, open};
 pub use tx::SqliteTx;
+pub use write::SqliteWrite;

@@ -14,6 +14,7 @@ pub(crate) async fn listen(core: &Core, channel: &str) -> Result<Box<dyn WakeRec
     Ok(Box::new(ChannelReceiver::new(signal)))
 }
 
-pub(crate) fn notify(write: &mut Write<'_>, channel: &Arc<str>) {
+pub(crate) fn notify(write: &mut Write<'_>, channel: &Arc<str>) -> rusqlite::Result<()> {
     write.notify(channel);
+    Ok(())
 }

@@ -98,7 +98,7 @@ impl Store for SqliteStore {
         encode_payload(&payload)?;
         let channel: Arc<str> = channel.into();
         self.core
-            .write_one(move |write| Ok(notify::notify(write, &channel)))
+            .write_one(move |write| notify::notify(write, &channel))
             .await
     }
 

@@ -65,7 +65,12 @@ impl SqliteTx {
         T: Send + 'static,
         F: FnOnce(&rusqlite::Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.lease.step(move |write| write.user_sql(f)).await
+        self.lease
+            .step(move |write| {
+                let _guarded = write.guard_user_sql();
+                f(write.connection())
+            })
+            .await
     }
 
     async fn enqueue(
@@ -114,7 +119,7 @@ impl TxHandle for SqliteTx {
         encode_payload(&payload)?;
         let channel: Arc<str> = channel.into();
         self.lease
-            .step(move |write| Ok(notify::notify(write, &channel)))
+            .step(move |write| notify::notify(write, &channel))
             .await
     }
 

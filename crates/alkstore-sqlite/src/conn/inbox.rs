@@ -14,9 +14,9 @@ use super::checkpoint::Trigger;
 use super::open::WriterSession;
 use super::unanswered;
 use super::write::Write;
-use super::writer::{Op, Outcome, Single, Writer};
+use super::writer::{Mode, Op, Outcome, Single, Writer};
 use crate::SqliteOpts;
-use crate::error::Fault;
+use crate::error::{Fault, sqlite_error};
 
 /// The writer's queue of work.
 #[derive(Debug)]
@@ -133,13 +133,13 @@ impl Inbox {
     }
 
     /// Runs an operation in a group and waits for its answer.
-    pub(super) async fn write<T, F>(&self, f: F, savepoint: bool) -> Result<T>
+    pub(super) async fn write<T, F>(&self, f: F, mode: Mode) -> Result<T>
     where
         T: Send + 'static,
-        F: FnMut(&mut Write<'_>) -> rusqlite::Result<T> + Send + 'static,
+        F: FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        let op = Box::new(Single::new(f, savepoint, answer));
+        let op = Box::new(Single::new(f, mode, answer));
         if !self.push(Entry::Op(op, Instant::now())) {
             return Err(store_closed());
         }
@@ -344,11 +344,18 @@ impl Lease {
         T: Send + 'static,
         F: FnOnce(&mut Write<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
-        let mut f = Some(f);
         let (answer, answered) = oneshot::channel();
+        let mut f = Some(f);
+        let once = move |write: &mut Write<'_>| {
+            let f = f.take().expect("a step runs once");
+            f(write).map_err(sqlite_error)
+        };
         let op = Single::new(
-            move |write: &mut Write<'_>| (f.take().expect("a step runs once"))(write),
-            true,
+            once,
+            Mode {
+                savepoint: true,
+                repeatable: false,
+            },
             answer,
         );
         self.inbox.push_step(self.id, Step::Run(Box::new(op)))?;

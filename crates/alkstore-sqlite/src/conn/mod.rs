@@ -21,6 +21,7 @@ use alkstore::engine::store_closed;
 use alkstore::{Error, Result};
 
 use crate::SqliteOpts;
+use crate::error::sqlite_error;
 use crate::sql;
 use crate::wake::Watcher;
 
@@ -31,6 +32,7 @@ pub(crate) use write::{Sequence, Write};
 use checkpoint::Checkpointer;
 use inbox::Inbox;
 use readers::Readers;
+use writer::Mode;
 
 /// What the handles of one store share.
 #[derive(Debug)]
@@ -87,21 +89,55 @@ impl Core {
     /// Runs an operation in the writer's next group, undone as a whole if it fails.
     ///
     /// It may run more than once; only the run that is committed counts.
-    pub(crate) async fn write<T, F>(&self, f: F) -> Result<T>
+    pub(crate) async fn write<T, F>(&self, mut f: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnMut(&mut Write<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.inbox.write(f, true).await
+        let mode = Mode {
+            savepoint: true,
+            repeatable: true,
+        };
+        self.inbox
+            .write(move |write| f(write).map_err(sqlite_error), mode)
+            .await
     }
 
     /// [`write`](Self::write) for an operation of one statement, which SQLite undoes by itself.
-    pub(crate) async fn write_one<T, F>(&self, f: F) -> Result<T>
+    pub(crate) async fn write_one<T, F>(&self, mut f: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnMut(&mut Write<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.inbox.write(f, false).await
+        let mode = Mode {
+            savepoint: false,
+            repeatable: true,
+        };
+        self.inbox
+            .write(move |write| f(write).map_err(sqlite_error), mode)
+            .await
+    }
+
+    /// [`write`](Self::write) for the application's closure, which runs once.
+    pub(crate) async fn write_once<T, F>(&self, f: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Write<'_>) -> Result<T> + Send + 'static,
+    {
+        let mut f = Some(f);
+        let once = move |write: &mut Write<'_>| {
+            let f = f.take().expect("what is not repeatable runs once");
+            f(write)
+        };
+        self.inbox
+            .write(
+                once,
+                Mode {
+                    savepoint: true,
+                    repeatable: false,
+                },
+            )
+            .await
     }
 
     /// A place for a caller-held transaction; it takes the writer with its first step.

@@ -166,10 +166,10 @@ impl WriterSession {
         result
     }
 
-    /// Runs the application's SQL.
-    pub(super) fn user_sql<T>(&self, f: impl FnOnce(&Connection) -> T) -> T {
-        let _reset = Running::begin(&self.guard.user_sql);
-        f(self.session.connection())
+    /// Until it is dropped, SQL that would end the writer's transaction is refused.
+    pub(super) fn guard_user_sql(&self) -> UserSql {
+        self.guard.user_sql.store(true, Ordering::Relaxed);
+        UserSql(self.guard.clone())
     }
 
     /// Pages in the `-wal` file after the last commit.
@@ -186,18 +186,12 @@ impl Deref for WriterSession {
     }
 }
 
-/// Set until it is dropped, also by a panic.
-struct Running<'a>(&'a AtomicBool);
+/// The application's SQL is running.
+#[derive(Debug)]
+pub(crate) struct UserSql(Arc<Guard>);
 
-impl<'a> Running<'a> {
-    fn begin(flag: &'a AtomicBool) -> Self {
-        flag.store(true, Ordering::Relaxed);
-        Self(flag)
-    }
-}
-
-impl Drop for Running<'_> {
+impl Drop for UserSql {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
+        self.0.user_sql.store(false, Ordering::Relaxed);
     }
 }

@@ -9,7 +9,7 @@ use alkstore::engine::hub::{Hub, Kind};
 use rusqlite::{Result, params};
 
 use super::Session;
-use super::open::WriterSession;
+use super::open::{UserSql, WriterSession};
 use crate::sql;
 
 /// Channels that have been quiet for this long are forgotten.
@@ -111,9 +111,9 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Runs the application's SQL, which cannot end this transaction.
-    pub(crate) fn user_sql<T>(&self, f: impl FnOnce(&rusqlite::Connection) -> T) -> T {
-        self.session.user_sql(f)
+    /// Until it is dropped, SQL that would end this transaction is refused.
+    pub(crate) fn guard_user_sql(&self) -> UserSql {
+        self.session.guard_user_sql()
     }
 
     pub(crate) fn mark(&self) -> Mark {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use alkstore::Result;
 use alkstore::engine::hub::Hub;
+use alkstore::engine::{database_error, text};
 use rusqlite::ErrorCode;
 use tokio::sync::oneshot;
 
@@ -33,6 +34,8 @@ pub(super) trait Op: Send {
     fn run(&mut self, write: &mut Write<'_>);
     /// Whether its caller has gone away.
     fn is_abandoned(&self) -> bool;
+    /// Whether it may be run again after its transaction was lost.
+    fn is_repeatable(&self) -> bool;
     /// Answers its caller: with its result if what it did lasts, else with the error.
     fn finish(self: Box<Self>, lasting: Result<()>);
 }
@@ -43,53 +46,62 @@ pub(super) enum Outcome<T> {
     Panicked(Box<dyn Any + Send>),
 }
 
+/// How a closure is run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mode {
+    /// It may run several statements, which are undone together if it fails.
+    pub(super) savepoint: bool,
+    /// It may be run again.
+    pub(super) repeatable: bool,
+}
+
 /// An [`Op`] made of a closure and the channel of its answer.
 pub(super) struct Single<F, T> {
     f: F,
-    savepoint: bool,
+    mode: Mode,
     outcome: Option<Outcome<T>>,
     answer: oneshot::Sender<Outcome<T>>,
 }
 
 impl<F, T> Single<F, T>
 where
-    F: FnMut(&mut Write<'_>) -> rusqlite::Result<T> + Send,
+    F: FnMut(&mut Write<'_>) -> Result<T> + Send,
     T: Send,
 {
-    pub(super) fn new(f: F, savepoint: bool, answer: oneshot::Sender<Outcome<T>>) -> Self {
+    pub(super) fn new(f: F, mode: Mode, answer: oneshot::Sender<Outcome<T>>) -> Self {
         Self {
             f,
-            savepoint,
+            mode,
             outcome: None,
             answer,
         }
     }
 
-    fn attempt(&mut self, write: &mut Write<'_>) -> rusqlite::Result<T> {
-        if !self.savepoint {
+    fn attempt(&mut self, write: &mut Write<'_>) -> Result<T> {
+        if !self.mode.savepoint {
             return (self.f)(write);
         }
-        write.run(&sql::SAVEPOINT, [])?;
+        write.run(&sql::SAVEPOINT, []).map_err(sqlite_error)?;
         let value = (self.f)(write)?;
-        write.run(&sql::RELEASE, [])?;
+        write.run(&sql::RELEASE, []).map_err(sqlite_error)?;
         Ok(value)
     }
 }
 
 impl<F, T> Op for Single<F, T>
 where
-    F: FnMut(&mut Write<'_>) -> rusqlite::Result<T> + Send,
+    F: FnMut(&mut Write<'_>) -> Result<T> + Send,
     T: Send,
 {
     fn run(&mut self, write: &mut Write<'_>) {
         let mark = write.mark();
         let outcome = match catch_unwind(AssertUnwindSafe(|| self.attempt(write))) {
-            Ok(result) => Outcome::Done(result.map_err(sqlite_error)),
+            Ok(result) => Outcome::Done(result),
             Err(payload) => Outcome::Panicked(payload),
         };
         if !matches!(outcome, Outcome::Done(Ok(_))) {
             write.forget_since(mark);
-            if self.savepoint && !write.connection().is_autocommit() {
+            if self.mode.savepoint && !write.connection().is_autocommit() {
                 let undone = write
                     .run(&sql::ROLLBACK_TO, [])
                     .and_then(|_| write.run(&sql::RELEASE, []));
@@ -100,6 +112,10 @@ where
             }
         }
         self.outcome = Some(outcome);
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.mode.repeatable
     }
 
     fn is_abandoned(&self) -> bool {
@@ -194,7 +210,17 @@ impl Writer {
                     op.finish(Err(error));
                 }
             }
-            Err(_) => ops.drain(..).for_each(|op| self.alone(op)),
+            Err(error) => {
+                let why = text::chain(&error);
+                for op in ops.drain(..) {
+                    if op.is_repeatable() {
+                        self.alone(op);
+                    } else {
+                        // Alone it may well succeed.
+                        op.finish(Err(database_error(why.clone(), true)));
+                    }
+                }
+            }
         }
         self.ran = ops;
     }
