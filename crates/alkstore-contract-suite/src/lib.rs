@@ -43,8 +43,11 @@
 
 mod domain;
 mod harness;
+mod job;
+mod lock;
 mod name;
 mod open;
+mod outbox;
 mod payload;
 mod queue;
 mod store;
@@ -167,7 +170,12 @@ where
 /// Every case of the suite, by file.
 const CASES: &[&[harness::Case]] = &[
     domain::CASES,
+    job::CASES,
+    job::backoff::CASES,
+    job::fence::CASES,
+    lock::CASES,
     name::CASES,
+    outbox::CASES,
     payload::CASES,
     queue::CASES,
     queue::ack_batch::CASES,
