@@ -46,11 +46,13 @@ mod harness;
 mod job;
 mod lock;
 mod name;
+mod notify;
 mod open;
 mod outbox;
 mod payload;
 mod queue;
 mod store;
+mod stream;
 mod wait;
 
 use std::fmt;
@@ -175,6 +177,7 @@ const CASES: &[&[harness::Case]] = &[
     job::fence::CASES,
     lock::CASES,
     name::CASES,
+    notify::CASES,
     outbox::CASES,
     payload::CASES,
     queue::CASES,
@@ -184,4 +187,8 @@ const CASES: &[&[harness::Case]] = &[
     queue::sweep::CASES,
     queue::wait_ready::CASES,
     store::CASES,
+    stream::CASES,
+    stream::checkpoint::CASES,
+    stream::concurrent::CASES,
+    stream::subscribe::CASES,
 ];
