@@ -21,12 +21,17 @@ pub(super) fn read(path: &Path) -> Result<Vec<Order>> {
 }
 
 fn parse(text: &str) -> Result<Vec<Order>> {
-    let mut rows = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
+    let mut rows = csv::ReaderBuilder::new()
+        .trim(csv::Trim::All)
+        .from_reader(text.as_bytes());
     let header = rows.headers()?.clone();
     let column = |name: &str| {
-        header.iter().position(|column| column == name).ok_or_else(|| {
-            anyhow!("line 1 has no column {name:?}: the header must be customer,amount_cents")
-        })
+        header
+            .iter()
+            .position(|column| column == name)
+            .ok_or_else(|| {
+                anyhow!("line 1 has no column {name:?}: the header must be customer,amount_cents")
+            })
     };
     let (customer, amount) = (column("customer")?, column("amount_cents")?);
     let mut orders = Vec::new();
@@ -40,7 +45,9 @@ fn parse(text: &str) -> Result<Vec<Order>> {
 
 /// The line that a row begins on; its position may be that of a blank line before it.
 fn line(text: &str, row: &csv::StringRecord) -> usize {
-    let start = row.position().and_then(|position| usize::try_from(position.byte()).ok());
+    let start = row
+        .position()
+        .and_then(|position| usize::try_from(position.byte()).ok());
     let (before, rest) = text.split_at(start.unwrap_or(0));
     let blank = &rest[..rest.len() - rest.trim_start_matches(['\r', '\n']).len()];
     1 + before.matches('\n').count() + blank.matches('\n').count()
