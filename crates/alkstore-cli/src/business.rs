@@ -49,7 +49,7 @@ impl From<&str> for Cell {
 
 /// The parameters of a statement.
 macro_rules! params {
-    ($($value:expr),* $(,)?) => { vec![$($crate::business::Cell::from($value)),*] };
+    ($($value:expr),* $(,)?) => { [$($crate::business::Cell::from($value)),*] };
 }
 pub(crate) use params;
 
@@ -57,8 +57,9 @@ pub(crate) use params;
 pub(crate) async fn execute(
     tx: &mut (dyn TxHandle + 'static),
     sql: &'static str,
-    params: Vec<Cell>,
+    params: impl Into<Vec<Cell>>,
 ) -> Result<usize> {
+    let params = params.into();
     let tx: &mut dyn Any = tx;
     #[cfg(feature = "sqlite")]
     if let Some(tx) = tx.downcast_mut::<alkstore_sqlite::SqliteTx>() {

@@ -170,7 +170,7 @@ fn stdin_size() -> Option<u64> {
         use std::os::fd::AsFd;
         let file = std::fs::File::from(io::stdin().as_fd().try_clone_to_owned().ok()?);
         let meta = file.metadata().ok()?;
-        meta.is_file().then(|| meta.len())
+        meta.is_file().then_some(meta.len())
     }
     #[cfg(not(unix))]
     None

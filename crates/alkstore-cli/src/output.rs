@@ -62,6 +62,19 @@ impl Output {
         Ok(())
     }
 
+    /// Writes a list: one JSON line or one row of a table for each item.
+    pub(crate) fn list<T: Serialize>(
+        &mut self,
+        header: &[&str],
+        items: impl IntoIterator<Item = T>,
+        row: impl Fn(&T) -> Vec<String>,
+    ) -> Result<()> {
+        if !self.json {
+            return self.table(header, items.into_iter().map(|item| row(&item)).collect());
+        }
+        items.into_iter().try_for_each(|item| self.object(&item))
+    }
+
     /// Hands everything written so far to the reader.
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.out.flush().or_else(write_failed)
@@ -131,7 +144,7 @@ pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);

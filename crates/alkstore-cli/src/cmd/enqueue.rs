@@ -68,7 +68,7 @@ pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Res
     }
     let (queue, ids) = (shown(&args.queue), stored.span("ids"));
     out.line(format_args!(
-        "{queue}: {} jobs enqueued{ids}",
+        "{queue}: {} enqueued{ids}",
         count(stored.count)
     ))
 }

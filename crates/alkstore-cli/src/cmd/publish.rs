@@ -63,7 +63,7 @@ pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Res
     }
     let (stream, offsets) = (shown(&args.stream), stored.span("offsets"));
     out.line(format_args!(
-        "{stream}: {} events published{offsets}",
+        "{stream}: {} published{offsets}",
         count(stored.count)
     ))
 }

@@ -1,5 +1,6 @@
 //! `alkstore queues`: every queue and outbox that holds a job.
 
+use alkstore::ops::QueueInfo;
 use anyhow::Result;
 use serde::Serialize;
 
@@ -16,45 +17,41 @@ struct QueueLine {
     oldest_ready_age_s: Option<i64>,
 }
 
-/// Lists the queues.
-pub(crate) async fn run(store: &dyn Engine, out: &mut Output) -> Result<()> {
-    let mut rows = Vec::new();
-    for queue in store.queues().await? {
-        let line = QueueLine {
+impl From<QueueInfo> for QueueLine {
+    fn from(queue: QueueInfo) -> Self {
+        Self {
             queue: queue.address(),
             pending: queue.pending,
             ready: queue.ready,
             processing: queue.processing,
             dead: queue.dead,
             oldest_ready_age_s: queue.oldest_ready_age_s,
-        };
-        if out.is_json() {
-            out.object(&line)?;
-            continue;
         }
-        rows.push(vec![
-            shown(&line.queue),
-            line.pending.to_string(),
-            line.ready.to_string(),
-            line.processing.to_string(),
-            line.dead.to_string(),
-            line.oldest_ready_age_s
+    }
+}
+
+/// Lists the queues.
+pub(crate) async fn run(store: &dyn Engine, out: &mut Output) -> Result<()> {
+    let queues = store.queues().await?.into_iter().map(QueueLine::from);
+    let header = [
+        "QUEUE",
+        ">PENDING",
+        ">READY",
+        ">PROCESSING",
+        ">DEAD",
+        ">OLDEST READY",
+    ];
+    out.list(&header, queues, |queue| {
+        vec![
+            shown(&queue.queue),
+            queue.pending.to_string(),
+            queue.ready.to_string(),
+            queue.processing.to_string(),
+            queue.dead.to_string(),
+            queue
+                .oldest_ready_age_s
                 .map(|age| format!("{age} s"))
                 .unwrap_or_default(),
-        ]);
-    }
-    if out.is_json() {
-        return Ok(());
-    }
-    out.table(
-        &[
-            "QUEUE",
-            ">PENDING",
-            ">READY",
-            ">PROCESSING",
-            ">DEAD",
-            ">READY SINCE",
-        ],
-        rows,
-    )
+        ]
+    })
 }

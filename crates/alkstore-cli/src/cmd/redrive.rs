@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Res
         return Ok(());
     }
     out.line(format_args!(
-        "{}: {} jobs redriven",
+        "{}: {} redriven",
         shown(&args.queue),
         count(redriven)
     ))

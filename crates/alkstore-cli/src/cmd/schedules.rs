@@ -1,5 +1,6 @@
 //! `alkstore schedules`: every schedule and its boundaries.
 
+use alkstore::ops::ScheduleInfo;
 use anyhow::Result;
 use serde::Serialize;
 
@@ -7,10 +8,10 @@ use crate::connect::Engine;
 use crate::output::{Output, shown, utc};
 
 #[derive(Serialize)]
-struct ScheduleLine<'a> {
-    schedule: &'a str,
-    spec: &'a str,
-    queue: &'a str,
+struct ScheduleLine {
+    schedule: String,
+    spec: String,
+    queue: String,
     priority: i64,
     max_attempts: Option<i64>,
     expires: Option<i64>,
@@ -18,37 +19,32 @@ struct ScheduleLine<'a> {
     last_fire_at: Option<i64>,
 }
 
+impl From<ScheduleInfo> for ScheduleLine {
+    fn from(info: ScheduleInfo) -> Self {
+        Self {
+            schedule: info.schedule.name,
+            spec: info.schedule.spec,
+            queue: info.schedule.queue,
+            priority: info.schedule.opts.priority,
+            max_attempts: info.schedule.opts.max_attempts,
+            expires: info.schedule.opts.expires,
+            next_fire_at: info.next_fire_at,
+            last_fire_at: info.last_fire_at,
+        }
+    }
+}
+
 /// Lists the schedules.
 pub(crate) async fn run(store: &dyn Engine, out: &mut Output) -> Result<()> {
-    let mut rows = Vec::new();
-    for info in store.schedules().await? {
-        let schedule = &info.schedule;
-        if out.is_json() {
-            out.object(&ScheduleLine {
-                schedule: &schedule.name,
-                spec: &schedule.spec,
-                queue: &schedule.queue,
-                priority: schedule.opts.priority,
-                max_attempts: schedule.opts.max_attempts,
-                expires: schedule.opts.expires,
-                next_fire_at: info.next_fire_at,
-                last_fire_at: info.last_fire_at,
-            })?;
-            continue;
-        }
-        rows.push(vec![
-            shown(&schedule.name),
+    let schedules = store.schedules().await?.into_iter().map(ScheduleLine::from);
+    let header = ["SCHEDULE", "SPEC", "QUEUE", "NEXT (UTC)", "LAST (UTC)"];
+    out.list(&header, schedules, |schedule| {
+        vec![
+            shown(&schedule.schedule),
             shown(&schedule.spec),
             shown(&schedule.queue),
-            utc(info.next_fire_at),
-            info.last_fire_at.map(utc).unwrap_or_default(),
-        ]);
-    }
-    if out.is_json() {
-        return Ok(());
-    }
-    out.table(
-        &["SCHEDULE", "SPEC", "QUEUE", "NEXT (UTC)", "LAST (UTC)"],
-        rows,
-    )
+            utc(schedule.next_fire_at),
+            schedule.last_fire_at.map(utc).unwrap_or_default(),
+        ]
+    })
 }

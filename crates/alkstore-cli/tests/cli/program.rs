@@ -4,13 +4,21 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// How long anything may take before a test fails.
 const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Returns once the condition holds; fails the test if it does not in time.
+pub(crate) fn eventually(condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < DEADLINE, "it did not come true in time");
+    }
+}
 
 /// The binary and a store that is not made yet.
 pub(crate) struct Program {

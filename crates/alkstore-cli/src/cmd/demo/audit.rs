@@ -4,18 +4,17 @@
 //! else is compared with them.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::time::Duration;
 
 use alkstore::{StreamEvent, StreamHandle};
 use anyhow::{Context, Result, bail};
-use serde::Serialize;
 
 use crate::business::{Cell, Reader, params};
 use crate::connect::{Engine, IfMissing, Location, open};
-use crate::output::{Output, count};
+use crate::output::Output;
 
+use super::figures::Figures;
 use super::order::{Order, Pipeline};
+use super::report::{Check, Report};
 use super::{projection, relay};
 
 /// Events read at once.
@@ -46,40 +45,6 @@ pub(crate) async fn run(args: Args, location: &Location, out: &mut Output) -> Re
     report.verdict()
 }
 
-/// What must hold for a figure.
-#[derive(Clone, Copy)]
-enum Expected {
-    Exactly(i64),
-    AtLeast(i64),
-}
-
-/// One line of the audit.
-struct Check {
-    what: &'static str,
-    expected: Expected,
-    found: i64,
-}
-
-/// Figures that nothing is demanded of.
-#[derive(Serialize)]
-struct Figures {
-    orders_per_s: Option<i64>,
-    emails_per_s: Option<i64>,
-    emails_sent: i64,
-    emails_sent_again: i64,
-    jobs_claimed_again: i64,
-    wakes: usize,
-    wake_p50_us: Option<i64>,
-    wake_p99_us: Option<i64>,
-}
-
-/// What the audit of a run found.
-pub(super) struct Report {
-    run: i64,
-    checks: Vec<Check>,
-    figures: Figures,
-}
-
 /// Audits a run that is over.
 pub(super) async fn audit(
     store: &dyn Engine,
@@ -91,12 +56,20 @@ pub(super) async fn audit(
     let events = Events::read(&*stream, &orders).await?;
     let behind = events.last - stream.get_offset(projection::CONSUMER).await?;
     let mut checks = check_rows(reader, pipeline, &orders, &events)?;
-    checks.push(exactly("events behind the totals' checkpoint", 0, behind));
+    checks.push(Check::exactly(
+        "events behind the totals' checkpoint",
+        0,
+        behind,
+    ));
     let mut left = 0;
     for queue in [&pipeline.emails, &format!("outbox:{}", pipeline.webhooks)] {
         left += i64::try_from(store.jobs(queue, None, None, PAGE).await?.len())?;
     }
-    checks.push(exactly("jobs left over, waiting, claimed or dead", 0, left));
+    checks.push(Check::exactly(
+        "jobs left over, waiting, claimed or dead",
+        0,
+        left,
+    ));
     Ok(Report {
         run: pipeline.run,
         checks,
@@ -129,38 +102,38 @@ fn check_rows(
     let lost = number(LOST)? + events.missing;
     let ghosts = number(GHOSTS)? + events.ghosts;
     Ok(vec![
-        exactly("orders committed", pipeline.orders - called_off, committed),
-        exactly(
+        Check::exactly("orders committed", pipeline.orders - called_off, committed),
+        Check::exactly(
             "orders rolled back",
             called_off,
             called_off - i64::try_from(survivors)?,
         ),
-        exactly("events published", committed, events.count),
-        exactly(
+        Check::exactly("events published", committed, events.count),
+        Check::exactly(
             "emails sent",
             committed,
             number("SELECT count(*) FROM demo_email WHERE run = $1")?,
         ),
-        exactly(
+        Check::exactly(
             "webhooks delivered",
             committed,
             number("SELECT count(*) FROM demo_webhook WHERE run = $1")?,
         ),
-        exactly("ghosts: an effect without its order", 0, ghosts),
-        exactly("lost: an order without an effect", 0, lost),
-        exactly("customers with wrong totals", 0, number(WRONG_TOTALS)?),
-        at_least("jobs that the killed worker held", 1, held),
-        exactly(
+        Check::exactly("ghosts: an effect without its order", 0, ghosts),
+        Check::exactly("lost: an order without an effect", 0, lost),
+        Check::exactly("customers with wrong totals", 0, number(WRONG_TOTALS)?),
+        Check::at_least("jobs that the killed worker held", 1, held),
+        Check::exactly(
             "of those, claimed again and done",
             held,
             number(TAKEN_OVER)?,
         ),
-        exactly(
+        Check::exactly(
             "refused webhooks, delivered later",
             i64::try_from(refused)?,
             redelivered(reader, pipeline)?,
         ),
-        at_least(
+        Check::at_least(
             "scheduled sweeps",
             1,
             number("SELECT count(*) FROM demo_report WHERE run = $1")?,
@@ -252,206 +225,5 @@ impl Events {
         }
         events.missing = i64::try_from(unseen.len())?;
         Ok(events)
-    }
-}
-
-impl Figures {
-    fn read(reader: &Reader, pipeline: &Pipeline) -> Result<Self> {
-        let run = &params![pipeline.run];
-        let after_calm = &params![pipeline.run, pipeline.calm_orders()];
-        let rate = |sql| -> Result<Option<i64>> {
-            let row = reader.numbers(sql, after_calm)?;
-            Ok((row[1] > 0).then(|| row[0].saturating_mul(1_000_000) / row[1]))
-        };
-        let sends = reader.numbers(
-            "SELECT coalesce(sum(sends), 0), coalesce(sum(sends - 1), 0),
-                    coalesce(sum(CASE WHEN attempts > 1 THEN 1 ELSE 0 END), 0)
-             FROM demo_email WHERE run = $1",
-            run,
-        )?;
-        let wakes = reader.query(
-            "SELECT e.started_us - c.committed_us FROM demo_email AS e
-             JOIN demo_commit AS c ON c.run = e.run AND c.seq = e.seq
-             WHERE e.run = $1 AND e.seq <= $2 AND e.attempts = 1 ORDER BY 1",
-            after_calm,
-        )?;
-        // A worker may start before the producer has heard that its commit is done.
-        let wakes: Vec<i64> = wakes.iter().map(|row| row[0].int().max(0)).collect();
-        Ok(Self {
-            orders_per_s: rate(
-                "SELECT count(*), max(committed_us) - min(committed_us) FROM demo_commit
-                 WHERE run = $1 AND seq > $2",
-            )?,
-            emails_per_s: rate(
-                "SELECT count(*), max(sent_us) - min(sent_us) FROM demo_email
-                 WHERE run = $1 AND seq > $2 AND attempts = 1",
-            )?,
-            emails_sent: sends[0],
-            emails_sent_again: sends[1],
-            jobs_claimed_again: sends[2],
-            wakes: wakes.len(),
-            wake_p50_us: percentile(&wakes, 50),
-            wake_p99_us: percentile(&wakes, 99),
-        })
-    }
-}
-
-/// The nearest rank, of sorted values.
-fn percentile(sorted: &[i64], percent: usize) -> Option<i64> {
-    let rank = (sorted.len() * percent).div_ceil(100);
-    sorted.get(rank.max(1) - 1).copied()
-}
-
-fn exactly(what: &'static str, expected: i64, found: i64) -> Check {
-    Check {
-        what,
-        expected: Expected::Exactly(expected),
-        found,
-    }
-}
-
-fn at_least(what: &'static str, expected: i64, found: i64) -> Check {
-    Check {
-        what,
-        expected: Expected::AtLeast(expected),
-        found,
-    }
-}
-
-impl Check {
-    fn holds(&self) -> bool {
-        match self.expected {
-            Expected::Exactly(n) => self.found == n,
-            Expected::AtLeast(n) => self.found >= n,
-        }
-    }
-}
-
-impl fmt::Display for Expected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exactly(n) => f.write_str(&grouped(*n)),
-            Self::AtLeast(n) => write!(f, "≥ {}", grouped(*n)),
-        }
-    }
-}
-
-fn grouped(n: i64) -> String {
-    u64::try_from(n).map_or_else(|_| n.to_string(), count)
-}
-
-#[derive(Serialize)]
-struct ReportLine<'a> {
-    run: i64,
-    clean: bool,
-    elapsed_ms: Option<u128>,
-    checks: Vec<CheckLine>,
-    figures: &'a Figures,
-}
-
-#[derive(Serialize)]
-struct CheckLine {
-    check: &'static str,
-    expected: String,
-    found: i64,
-    ok: bool,
-}
-
-impl Report {
-    fn faults(&self) -> usize {
-        self.checks.iter().filter(|check| !check.holds()).count()
-    }
-
-    /// An error if a check does not hold.
-    pub(super) fn verdict(&self) -> Result<()> {
-        match self.faults() {
-            0 => Ok(()),
-            faults => bail!("the audit of run {} found {faults} faults", self.run),
-        }
-    }
-
-    pub(super) fn print(&self, elapsed: Option<Duration>, out: &mut Output) -> Result<()> {
-        if out.is_json() {
-            return out.object(&ReportLine {
-                run: self.run,
-                clean: self.faults() == 0,
-                elapsed_ms: elapsed.map(|elapsed| elapsed.as_millis()),
-                checks: self.checks.iter().map(CheckLine::from).collect(),
-                figures: &self.figures,
-            });
-        }
-        let row = |check: &Check| {
-            let verdict = if check.holds() { "ok" } else { "FAULT" };
-            let (expected, found) = (check.expected.to_string(), grouped(check.found));
-            vec![check.what.to_owned(), expected, found, verdict.to_owned()]
-        };
-        out.table(
-            &["AUDIT", ">EXPECTED", ">FOUND", ""],
-            self.checks.iter().map(row).collect(),
-        )?;
-        out.line("")?;
-        let figures = &self.figures;
-        let per_s = |n: Option<i64>| n.map_or_else(|| "–".to_owned(), grouped);
-        out.line(format_args!(
-            "throughput    {} orders/s, {} emails/s",
-            per_s(figures.orders_per_s),
-            per_s(figures.emails_per_s)
-        ))?;
-        out.line(format_args!(
-            "redeliveries  {} jobs claimed again, {} of {} emails sent again",
-            grouped(figures.jobs_claimed_again),
-            grouped(figures.emails_sent_again),
-            grouped(figures.emails_sent)
-        ))?;
-        let ms = |us: Option<i64>| {
-            us.map_or_else(
-                || "–".to_owned(),
-                |us| format!("{}.{:03} ms", us / 1_000, us % 1_000),
-            )
-        };
-        out.line(format_args!(
-            "wake latency  p50 {}, p99 {}, from commit to start in another process, {} wakes",
-            ms(figures.wake_p50_us),
-            ms(figures.wake_p99_us),
-            figures.wakes
-        ))?;
-        if let Some(elapsed) = elapsed {
-            out.line(format_args!("elapsed       {:.1} s", elapsed.as_secs_f64()))?;
-        }
-        Ok(())
-    }
-}
-
-impl From<&Check> for CheckLine {
-    fn from(check: &Check) -> Self {
-        let expected = match check.expected {
-            Expected::Exactly(n) => n.to_string(),
-            Expected::AtLeast(n) => format!(">={n}"),
-        };
-        Self {
-            check: check.what,
-            expected,
-            found: check.found,
-            ok: check.holds(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_are_nearest_ranks() {
-        let values: Vec<i64> = (1..=200).collect();
-        assert_eq!(
-            (percentile(&values, 50), percentile(&values, 99)),
-            (Some(100), Some(198))
-        );
-        assert_eq!(
-            (percentile(&[7], 50), percentile(&[7], 99)),
-            (Some(7), Some(7))
-        );
-        assert_eq!(percentile(&[], 50), None);
     }
 }

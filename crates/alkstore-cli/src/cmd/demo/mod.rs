@@ -8,6 +8,7 @@ pub(super) mod audit;
 mod crew;
 mod direct;
 mod fault;
+mod figures;
 mod housekeeper;
 mod order;
 mod orders_file;
@@ -15,6 +16,7 @@ pub(super) mod process;
 mod progress;
 mod projection;
 mod relay;
+mod report;
 mod tables;
 mod worker;
 

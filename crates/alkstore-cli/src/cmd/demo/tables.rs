@@ -42,7 +42,7 @@ pub(super) async fn begin_run(store: &dyn Store, orders: &[Order]) -> Result<Pip
     let run = Clock::System.now_us() / 1_000;
     let mut tx = store.begin_tx().await?;
     for table in TABLES {
-        business::execute(&mut *tx, table, vec![])
+        business::execute(&mut *tx, table, params![])
             .await
             .context("cannot make the demo's tables")?;
     }
