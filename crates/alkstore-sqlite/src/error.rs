@@ -22,10 +22,7 @@ pub(crate) enum Fault {
     #[error("{} does not exist, and SqliteOpts::create is false", .0.display())]
     Missing(PathBuf),
     #[error("cannot open {}", path.display())]
-    Open {
-        path: PathBuf,
-        source: rusqlite::Error,
-    },
+    Open { path: PathBuf, source: rusqlite::Error },
     #[error("SqliteOpts::{0} must not be zero")]
     Zero(&'static str),
     #[error(
@@ -39,10 +36,7 @@ pub(crate) enum Fault {
         "waited {waited:?} for another process's write transaction to end \
          (SqliteOpts::busy_timeout)"
     )]
-    BusyElsewhere {
-        waited: Duration,
-        source: rusqlite::Error,
-    },
+    BusyElsewhere { waited: Duration, source: rusqlite::Error },
     #[error(
         "waited {waited:?} for a transaction of this store that has been open for {age:?}: use \
          the transaction's own `_tx` methods while it is open, take locks before its first \
@@ -62,22 +56,14 @@ pub(crate) enum Fault {
 impl Fault {
     pub(crate) fn open(path: &Path, source: rusqlite::Error) -> Error {
         let transient = is_transient(&source);
-        database_error(
-            Self::Open {
-                path: path.to_owned(),
-                source,
-            },
-            transient,
-        )
+        database_error(Self::Open { path: path.to_owned(), source }, transient)
     }
 }
 
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
-        let transient = matches!(
-            fault,
-            Fault::BusyElsewhere { .. } | Fault::BusyTransaction { .. }
-        );
+        let transient =
+            matches!(fault, Fault::BusyElsewhere { .. } | Fault::BusyTransaction { .. });
         database_error(fault, transient)
     }
 }
@@ -89,8 +75,5 @@ pub(crate) fn sqlite_error(error: rusqlite::Error) -> Error {
 }
 
 fn is_transient(error: &rusqlite::Error) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
-    )
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use alkstore::engine::domain::{after, duration, whole_seconds};
 use alkstore::engine::hub::Kind;
-use alkstore::engine::ledger::ClaimLedger;
 use alkstore::engine::{backoff, text};
 use alkstore::{Job, JobHandle, Result, async_trait};
 use rusqlite::params;
 
-use crate::conn::{Core, Write};
+use crate::conn::Write;
+use crate::queue::Shared;
 use crate::rows::LiveJob;
 use crate::sql;
 
@@ -19,44 +19,31 @@ use crate::sql;
 pub(crate) struct SqliteJob {
     claim: Claim,
     job: Job,
+    deadline_us: AtomicI64,
 }
 
 /// What it takes to end a claim.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
-    core: Arc<Core>,
-    queue: Arc<str>,
-    ledger: Arc<ClaimLedger>,
+    shared: Arc<Shared>,
     id: i64,
     claims: i64,
     attempts: i64,
     max_attempts: i64,
     backoff_base_s: i64,
-    deadline_us: Arc<AtomicI64>,
 }
 
 impl SqliteJob {
-    pub(crate) fn new(
-        core: &Arc<Core>,
-        queue: &Arc<str>,
-        ledger: &Arc<ClaimLedger>,
-        live: LiveJob,
-    ) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>, live: LiveJob) -> Self {
         let claim = Claim {
-            core: core.clone(),
-            queue: queue.clone(),
-            ledger: ledger.clone(),
+            shared: shared.clone(),
             id: live.row.id,
             claims: live.claims,
             attempts: live.row.attempts,
             max_attempts: live.row.max_attempts,
             backoff_base_s: live.row.backoff_base_s,
-            deadline_us: Arc::new(AtomicI64::new(live.due_us)),
         };
-        Self {
-            claim,
-            job: live.row.into(),
-        }
+        Self { claim, deadline_us: AtomicI64::new(live.due_us), job: live.row.into() }
     }
 
     pub(crate) fn claim(&self) -> Claim {
@@ -79,55 +66,43 @@ impl JobHandle for SqliteJob {
     }
 
     async fn fail(self: Box<Self>, err: Option<String>) -> Result<bool> {
-        self.claim
-            .bury(err.unwrap_or_else(|| text::FAILED.to_owned()))
-            .await
+        self.claim.bury(err.unwrap_or_else(|| text::FAILED.to_owned())).await
     }
 
     async fn heartbeat(&self, extend: i64) -> Result<bool> {
         duration("extend", extend)?;
-        let Claim {
-            id,
-            claims,
-            queue,
-            deadline_us,
-            ..
-        } = self.claim();
-        let core = &self.claim.core;
-        core.write_one(move |write| {
+        let Claim { shared, id, claims, .. } = &self.claim;
+        let (queue, id, claims) = (shared.name.clone(), *id, *claims);
+        let before_us = self.deadline_us.load(Ordering::Relaxed);
+        let renewed = shared.core.write_one(move |write| {
             let due_us = after(write.now_us(), extend);
             let renewed = heartbeat(write, id, claims, due_us)?;
             // Those who wait for the claim to lapse must hear of an earlier deadline.
-            if renewed && deadline_us.swap(due_us, Ordering::Relaxed) > due_us {
+            if renewed && due_us < before_us {
                 write.touch(Kind::Queue, &queue);
             }
-            Ok(renewed)
-        })
-        .await
+            Ok(renewed.then_some(due_us))
+        });
+        let due_us = renewed.await?;
+        if let Some(due_us) = due_us {
+            self.deadline_us.store(due_us, Ordering::Relaxed);
+        }
+        Ok(due_us.is_some())
     }
 
     async fn hand_back(self: Box<Self>) -> Result<bool> {
-        let Claim {
-            core,
-            id,
-            claims,
-            queue,
-            ..
-        } = self.claim;
-        core.write_one(move |write| hand_back(write, &queue, id, claims))
-            .await
+        let Claim { shared, id, claims, .. } = self.claim;
+        let queue = shared.name.clone();
+        shared.core.write_one(move |write| hand_back(write, &queue, id, claims)).await
     }
 }
 
 impl Claim {
     pub(crate) async fn ack(self) -> Result<bool> {
-        let (id, claims) = (self.id, self.claims);
-        let acked = self
-            .core
-            .write_one(move |write| ack(write, id, claims))
-            .await?;
+        let Self { shared, id, claims, .. } = self;
+        let acked = shared.core.write_one(move |write| ack(write, id, claims)).await?;
         if acked {
-            self.ledger.forget(id);
+            shared.ledger.forget(&[id]);
         }
         Ok(acked)
     }
@@ -139,25 +114,16 @@ impl Claim {
         }
         let curve = || backoff::delay(self.backoff_base_s, self.attempts, fastrand::u64(..));
         let delay = delay.unwrap_or_else(curve);
-        let Self {
-            core,
-            queue,
-            id,
-            claims,
-            ..
-        } = self;
-        core.write_one(move |write| retry(write, &queue, id, claims, delay))
-            .await
+        let Self { shared, id, claims, .. } = self;
+        let queue = shared.name.clone();
+        shared.core.write_one(move |write| retry(write, &queue, id, claims, delay)).await
     }
 
     async fn bury(self, err: String) -> Result<bool> {
-        let (id, claims) = (self.id, self.claims);
-        let buried = self
-            .core
-            .write(move |write| fail(write, id, claims, &err))
-            .await?;
+        let Self { shared, id, claims, .. } = self;
+        let buried = shared.core.write(move |write| fail(write, id, claims, &err)).await?;
         if buried {
-            self.ledger.forget(id);
+            shared.ledger.forget(&[id]);
         }
         Ok(buried)
     }
@@ -178,10 +144,8 @@ fn retry(
     let run_at = whole_seconds(now_us).saturating_add(delay);
     let lane = i64::from(delay > 0);
     let due_us = after(now_us, delay);
-    let retried = write.run(
-        &sql::JOB_RETRY,
-        params![lane, run_at, due_us, id, claims, now_us],
-    )? > 0;
+    let retried =
+        write.run(&sql::JOB_RETRY, params![lane, run_at, due_us, id, claims, now_us])? > 0;
     if retried {
         write.touch(Kind::Queue, queue);
     }
@@ -190,9 +154,7 @@ fn retry(
 
 fn fail(write: &mut Write<'_>, id: i64, claims: i64, err: &str) -> rusqlite::Result<bool> {
     let now_us = write.now_us();
-    let live = write.one(&sql::JOB_IS_LIVE, params![id, claims, now_us], |row| {
-        row.get(0)
-    })?;
+    let live = write.one(&sql::JOB_IS_LIVE, params![id, claims, now_us], |row| row.get(0))?;
     if live {
         bury(write, id, err, now_us)?;
     }
@@ -200,10 +162,7 @@ fn fail(write: &mut Write<'_>, id: i64, claims: i64, err: &str) -> rusqlite::Res
 }
 
 fn heartbeat(write: &mut Write<'_>, id: i64, claims: i64, due_us: i64) -> rusqlite::Result<bool> {
-    Ok(write.run(
-        &sql::JOB_HEARTBEAT,
-        params![due_us, id, claims, write.now_us()],
-    )? > 0)
+    Ok(write.run(&sql::JOB_HEARTBEAT, params![due_us, id, claims, write.now_us()])? > 0)
 }
 
 fn hand_back(
@@ -227,10 +186,7 @@ pub(crate) fn bury(
     now_us: i64,
 ) -> rusqlite::Result<()> {
     let last_error = text::stored(last_error);
-    write.run(
-        &sql::JOB_BURY,
-        params![last_error, whole_seconds(now_us), id],
-    )?;
+    write.run(&sql::JOB_BURY, params![last_error, whole_seconds(now_us), id])?;
     write.run(&sql::JOB_BURY_REMOVE, [id])?;
     Ok(())
 }

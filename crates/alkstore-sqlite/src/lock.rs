@@ -29,15 +29,9 @@ impl SqliteLock {
         ttl: i64,
     ) -> Result<Option<Box<dyn Lock>>> {
         let (row_name, owner) = (name.to_owned(), owner.to_owned());
-        let token = core
-            .write(move |write| acquire(write, &row_name, &owner, ttl))
-            .await?;
+        let token = core.write(move |write| acquire(write, &row_name, &owner, ttl)).await?;
         Ok(token.map(|fencing_token| -> Box<dyn Lock> {
-            Box::new(Self {
-                core: core.clone(),
-                name: name.to_owned(),
-                fencing_token,
-            })
+            Box::new(Self { core: core.clone(), name: name.to_owned(), fencing_token })
         }))
     }
 }
@@ -55,16 +49,12 @@ impl Lock for SqliteLock {
     async fn renew(&self, ttl: i64) -> Result<bool> {
         duration("ttl", ttl)?;
         let (name, token) = (self.name.clone(), self.fencing_token);
-        self.core
-            .write_one(move |write| renew(write, &name, token, ttl))
-            .await
+        self.core.write_one(move |write| renew(write, &name, token, ttl)).await
     }
 
     async fn release(self: Box<Self>) -> Result<bool> {
         let (name, token) = (self.name, self.fencing_token);
-        self.core
-            .write_one(move |write| release(write, &name, token))
-            .await
+        self.core.write_one(move |write| release(write, &name, token)).await
     }
 }
 
@@ -77,11 +67,7 @@ pub(crate) fn acquire(
 ) -> rusqlite::Result<Option<i64>> {
     let now_us = write.now_us();
     let held = write.first(&sql::LOCK_GET, [name], |row| {
-        Ok((
-            row.get::<_, String>(0)?,
-            row.get::<_, i64>(1)?,
-            row.get::<_, i64>(2)?,
-        ))
+        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
     })?;
     if let Some((holder, token, expires_us)) = held
         && expires_us > now_us
@@ -89,14 +75,8 @@ pub(crate) fn acquire(
         return Ok((holder == owner).then_some(token));
     }
     let token = write.next_id(Sequence::FencingToken)?;
-    write.run(
-        &sql::LOCK_ACQUIRE,
-        params![name, owner, token, after(now_us, ttl)],
-    )?;
-    write.run(
-        &sql::LOCK_PRUNE,
-        params![now_us - KEEP_LAPSED_US, PRUNE_LIMIT],
-    )?;
+    write.run(&sql::LOCK_ACQUIRE, params![name, owner, token, after(now_us, ttl)])?;
+    write.run(&sql::LOCK_PRUNE, params![now_us - KEEP_LAPSED_US, PRUNE_LIMIT])?;
     Ok(Some(token))
 }
 

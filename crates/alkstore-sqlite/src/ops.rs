@@ -23,10 +23,7 @@ const CHUNK: usize = 256;
 impl Inspect for SqliteStore {
     async fn queues(&self) -> Result<Vec<QueueInfo>> {
         let now_us = self.core.clock.now_us();
-        let rows = self
-            .core
-            .read(move |session| queues(session, now_us))
-            .await?;
+        let rows = self.core.read(move |session| queues(session, now_us)).await?;
         Ok(rows.into_iter().map(QueueInfo::from).collect())
     }
 
@@ -42,9 +39,7 @@ impl Inspect for SqliteStore {
             return Ok(Vec::new());
         };
         let after = after.unwrap_or(i64::MIN);
-        self.core
-            .read(move |session| jobs(session, &queue, state, after, limit))
-            .await
+        self.core.read(move |session| jobs(session, &queue, state, after, limit)).await
     }
 
     async fn streams(&self) -> Result<Vec<StreamInfo>> {
@@ -55,19 +50,13 @@ impl Inspect for SqliteStore {
     async fn consumers(&self, stream: &str) -> Result<Vec<ConsumerInfo>> {
         validate_shared_name(stream)?;
         let stream = stream.to_owned();
-        let rows = self
-            .core
-            .read(move |session| consumers(session, &stream))
-            .await?;
+        let rows = self.core.read(move |session| consumers(session, &stream)).await?;
         Ok(rows.into_iter().map(ConsumerInfo::from).collect())
     }
 
     async fn locks(&self) -> Result<Vec<LockInfo>> {
         let now_us = self.core.clock.now_us();
-        let rows = self
-            .core
-            .read(move |session| locks(session, now_us))
-            .await?;
+        let rows = self.core.read(move |session| locks(session, now_us)).await?;
         Ok(rows.into_iter().map(|row| row.info(now_us)).collect())
     }
 
@@ -84,11 +73,7 @@ impl Operate for SqliteStore {
         let mut new_ids = Vec::with_capacity(job_ids.len());
         for ids in job_ids.chunks(CHUNK) {
             let (queue, ids) = (queue.clone(), ids.to_vec());
-            new_ids.extend(
-                self.core
-                    .write(move |write| redrive(write, &queue, &ids))
-                    .await?,
-            );
+            new_ids.extend(self.core.write(move |write| redrive(write, &queue, &ids)).await?);
         }
         Ok(new_ids)
     }
@@ -98,10 +83,7 @@ impl Operate for SqliteStore {
         let mut discarded = 0;
         for ids in job_ids.chunks(CHUNK) {
             let (queue, ids) = (queue.clone(), ids.to_vec());
-            discarded += self
-                .core
-                .write(move |write| discard(write, &queue, &ids))
-                .await?;
+            discarded += self.core.write(move |write| discard(write, &queue, &ids)).await?;
         }
         Ok(discarded)
     }
@@ -111,35 +93,26 @@ impl Operate for SqliteStore {
         let mut readied = 0;
         for ids in job_ids.chunks(CHUNK) {
             let (queue, ids) = (queue.clone(), ids.to_vec());
-            readied += self
-                .core
-                .write(move |write| retry_now(write, &queue, &ids))
-                .await?;
+            readied += self.core.write(move |write| retry_now(write, &queue, &ids)).await?;
         }
         Ok(readied)
     }
 
     async fn set_offset(&self, stream: &str, consumer: &str, offset: i64) -> Result<()> {
         let (stream, consumer) = checked(stream, consumer)?;
-        self.core
-            .write_one(move |write| set_offset(write, &stream, &consumer, offset))
-            .await
+        self.core.write_one(move |write| set_offset(write, &stream, &consumer, offset)).await
     }
 
     async fn forget_consumer(&self, stream: &str, consumer: &str) -> Result<bool> {
         let (stream, consumer) = checked(stream, consumer)?;
-        self.core
-            .write_one(move |write| forget_consumer(write, &stream, &consumer))
-            .await
+        self.core.write_one(move |write| forget_consumer(write, &stream, &consumer)).await
     }
 
     async fn release_lock(&self, name: &str) -> Result<bool> {
         // The scheduler's own lock may be freed, too.
         validate_local_name(name)?;
         let name = name.to_owned();
-        self.core
-            .write_one(move |write| release_lock(write, &name))
-            .await
+        self.core.write_one(move |write| release_lock(write, &name)).await
     }
 }
 
@@ -262,9 +235,8 @@ fn discard(write: &mut Write<'_>, queue: &str, ids: &[i64]) -> rusqlite::Result<
 fn retry_now(write: &mut Write<'_>, queue: &Arc<str>, ids: &[i64]) -> rusqlite::Result<i64> {
     let now_us = write.now_us();
     let now = whole_seconds(now_us);
-    let readied = each(ids, |id| {
-        write.run(&sql::OPS_RETRY_NOW, params![now, now_us, id, &**queue])
-    })?;
+    let readied =
+        each(ids, |id| write.run(&sql::OPS_RETRY_NOW, params![now, now_us, id, &**queue]))?;
     if readied > 0 {
         write.touch(Kind::Queue, queue);
     }

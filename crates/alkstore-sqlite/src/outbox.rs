@@ -20,10 +20,7 @@ pub(crate) struct SqliteOutbox {
 impl SqliteOutbox {
     pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
         let queue = SqliteQueue::new(core, &outbox_queue(name), OUTBOX);
-        Self {
-            name: name.to_owned(),
-            queue,
-        }
+        Self { name: name.to_owned(), queue }
     }
 }
 

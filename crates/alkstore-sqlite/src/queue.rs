@@ -13,7 +13,7 @@ use alkstore::{
     EnqueueOpts, Job, JobHandle, JobState, Queue, QueueOpts, Result, async_trait, encode_payload,
     validate_local_name,
 };
-use rusqlite::params;
+use rusqlite::{Statement, params};
 use serde_json::Value;
 
 use crate::conn::{Core, Sequence, Session, Write};
@@ -34,39 +34,34 @@ const PARKED: i64 = 2;
 /// A handle to a queue.
 #[derive(Debug)]
 pub(crate) struct SqliteQueue {
-    core: Arc<Core>,
-    name: Arc<str>,
+    shared: Arc<Shared>,
     opts: QueueOpts,
-    ledger: Arc<ClaimLedger>,
+}
+
+/// What a handle shares with the claims that it gives out.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) core: Arc<Core>,
+    pub(crate) name: Arc<str>,
+    pub(crate) ledger: ClaimLedger,
 }
 
 impl SqliteQueue {
     pub(crate) fn new(core: Arc<Core>, name: &str, opts: QueueOpts) -> Self {
-        Self {
-            core,
-            name: name.into(),
-            opts,
-            ledger: Arc::default(),
-        }
+        let shared = Shared { core, name: name.into(), ledger: ClaimLedger::default() };
+        Self { shared: Arc::new(shared), opts }
     }
 
     pub(crate) async fn claim(&self, worker_id: &str, n: i64) -> Result<Vec<SqliteJob>> {
+        let Shared { core, name, ledger } = &*self.shared;
         let mut jobs = Vec::new();
         loop {
-            let left = n.saturating_sub(i64::try_from(jobs.len()).unwrap_or(i64::MAX));
-            let (queue, worker) = (self.name.clone(), worker_id.to_owned());
-            let claimed = self
-                .core
-                .write(move |write| claim(write, &queue, &worker, left))
-                .await?;
-            self.ledger.record(
-                self.core.clock.now_us(),
-                claimed
-                    .jobs
-                    .iter()
-                    .map(|job| (job.row.id, job.claims, job.due_us)),
-            );
-            let handle = |job| SqliteJob::new(&self.core, &self.name, &self.ledger, job);
+            let left = n.saturating_sub(number(jobs.len()));
+            let (queue, worker) = (name.clone(), worker_id.to_owned());
+            let claimed = core.write(move |write| claim(write, &queue, &worker, left)).await?;
+            let claims = claimed.jobs.iter().map(|job| (job.row.id, job.claims, job.due_us));
+            ledger.record(core.clock.now_us(), claims);
+            let handle = |job| SqliteJob::new(&self.shared, job);
             jobs.extend(claimed.jobs.into_iter().map(handle));
             if !claimed.more {
                 return Ok(jobs);
@@ -91,10 +86,7 @@ impl NewJob {
         payload: &Value,
     ) -> Result<Self> {
         let payload = encode_payload(payload)?;
-        Ok(Self {
-            stamps: Stamps::resolve(opts, queue, now_us),
-            payload,
-        })
+        Ok(Self { stamps: Stamps::resolve(opts, queue, now_us), payload })
     }
 
     /// Encodes a batch.
@@ -103,24 +95,20 @@ impl NewJob {
         jobs: &[(Value, EnqueueOpts)],
         queue: &QueueOpts,
     ) -> Result<Vec<Self>> {
-        jobs.iter()
-            .map(|(payload, opts)| Self::new(now_us, opts, queue, payload))
-            .collect()
+        jobs.iter().map(|(payload, opts)| Self::new(now_us, opts, queue, payload)).collect()
     }
 }
 
 #[async_trait]
 impl Queue for SqliteQueue {
     fn name(&self) -> &str {
-        &self.name
+        &self.shared.name
     }
 
     async fn enqueue(&self, payload: Value, opts: EnqueueOpts) -> Result<i64> {
-        let job = NewJob::new(self.core.clock.now_us(), &opts, &self.opts, &payload)?;
-        let queue = self.name.clone();
-        self.core
-            .write_one(move |write| enqueue(write, &queue, &job))
-            .await
+        let job = NewJob::new(self.shared.core.clock.now_us(), &opts, &self.opts, &payload)?;
+        let queue = self.shared.name.clone();
+        self.shared.core.write_one(move |write| enqueue(write, &queue, &job)).await
     }
 
     async fn claim_one(&self, worker_id: &str) -> Result<Option<Box<dyn JobHandle>>> {
@@ -135,45 +123,37 @@ impl Queue for SqliteQueue {
             return Ok(Vec::new());
         };
         let jobs = self.claim(worker_id, n).await?.into_iter();
-        Ok(jobs
-            .map(|job| -> Box<dyn JobHandle> { Box::new(job) })
-            .collect())
+        Ok(jobs.map(|job| -> Box<dyn JobHandle> { Box::new(job) }).collect())
     }
 
     async fn ack_batch(&self, ids: &[i64]) -> Result<i64> {
         let mut acked = 0;
-        for chunk in self.ledger.fences(ids).chunks(ACK_CHUNK) {
-            let (queue, chunk) = (self.name.clone(), chunk.to_vec());
-            let gone = self
-                .core
-                .write(move |write| ack_batch(write, &queue, &chunk))
-                .await?;
+        for chunk in self.shared.ledger.fences(ids).chunks(ACK_CHUNK) {
+            let (queue, chunk) = (self.shared.name.clone(), chunk.to_vec());
+            let gone =
+                self.shared.core.write(move |write| ack_batch(write, &queue, &chunk)).await?;
             acked += gone.len();
-            gone.into_iter().for_each(|id| self.ledger.forget(id));
+            self.shared.ledger.forget(&gone);
         }
-        Ok(i64::try_from(acked).unwrap_or(i64::MAX))
+        Ok(number(acked))
     }
 
     async fn cancel(&self, job_id: i64) -> Result<bool> {
-        let queue = self.name.clone();
-        self.core
-            .write_one(move |write| cancel(write, &queue, job_id))
-            .await
+        let queue = self.shared.name.clone();
+        self.shared.core.write_one(move |write| cancel(write, &queue, job_id)).await
     }
 
     async fn get_job(&self, job_id: i64) -> Result<Option<Job>> {
-        let queue = self.name.clone();
-        self.core
-            .read(move |session| get_job(session, &queue, job_id))
-            .await
+        let queue = self.shared.name.clone();
+        self.shared.core.read(move |session| get_job(session, &queue, job_id)).await
     }
 
     async fn sweep_expired(&self) -> Result<i64> {
         let mut swept = 0;
         for step in [purge, expire, exhaust] {
             loop {
-                let queue = self.name.clone();
-                let chunk = self.core.write(move |write| step(write, &queue)).await?;
+                let queue = self.shared.name.clone();
+                let chunk = self.shared.core.write(move |write| step(write, &queue)).await?;
                 swept += chunk.swept;
                 if !chunk.more {
                     break;
@@ -184,20 +164,17 @@ impl Queue for SqliteQueue {
     }
 
     async fn enqueue_batch(&self, jobs: Vec<(Value, EnqueueOpts)>) -> Result<Vec<i64>> {
-        let jobs = NewJob::batch(self.core.clock.now_us(), &jobs, &self.opts)?;
-        let queue = self.name.clone();
-        self.core
-            .write(move |write| enqueue_batch(write, &queue, &jobs))
-            .await
+        let jobs = NewJob::batch(self.shared.core.clock.now_us(), &jobs, &self.opts)?;
+        let queue = self.shared.name.clone();
+        self.shared.core.write(move |write| enqueue_batch(write, &queue, &jobs)).await
     }
 
     async fn wait_ready(&self, timeout: Duration) -> Result<bool> {
-        let mut signal = self.core.subscribe(Kind::Queue, &self.name).await?;
-        wait_ready(&self.core.clock, &mut signal, timeout, || {
-            let queue = self.name.clone();
-            let now_us = self.core.clock.now_us();
-            self.core
-                .read(move |session| readiness(session, &queue, now_us))
+        let mut signal = self.shared.core.subscribe(Kind::Queue, &self.shared.name).await?;
+        wait_ready(&self.shared.core.clock, &mut signal, timeout, || {
+            let queue = self.shared.name.clone();
+            let now_us = self.shared.core.clock.now_us();
+            self.shared.core.read(move |session| readiness(session, &queue, now_us))
         })
         .await
     }
@@ -209,34 +186,7 @@ pub(crate) fn enqueue(
     job: &NewJob,
 ) -> rusqlite::Result<i64> {
     let id = write.next_id(Sequence::Job)?;
-    let NewJob { stamps, payload } = job;
-    let now_us = write.now_us();
-    let lane = if is_expired(stamps.expires_at, now_us) {
-        PARKED
-    } else if stamps.ready_us <= now_us && stamps.max_attempts > 0 {
-        READY
-    } else {
-        // A job without attempts is never ready: the claim that finds it due buries it.
-        TIMED
-    };
-    write.run(
-        &sql::QUEUE_ENQUEUE,
-        params![
-            id,
-            &**queue,
-            lane,
-            stamps.priority,
-            stamps.run_at,
-            stamps.ready_us,
-            stamps.max_attempts,
-            stamps.created_at,
-            stamps.expires_at,
-            stamps.visibility_timeout_s,
-            stamps.backoff_base_s,
-            stamps.dead_letter_retention_s,
-            payload,
-        ],
-    )?;
+    insert(&mut *write.prepared(&sql::QUEUE_ENQUEUE)?, queue, id, job, write.now_us())?;
     write.touch(Kind::Queue, queue);
     Ok(id)
 }
@@ -246,7 +196,53 @@ pub(crate) fn enqueue_batch(
     queue: &Arc<str>,
     jobs: &[NewJob],
 ) -> rusqlite::Result<Vec<i64>> {
-    jobs.iter().map(|job| enqueue(write, queue, job)).collect()
+    let first = write.next_ids(Sequence::Job, number(jobs.len()))?;
+    let now_us = write.now_us();
+    let mut statement = write.prepared(&sql::QUEUE_ENQUEUE)?;
+    for (id, job) in (first..).zip(jobs) {
+        insert(&mut statement, queue, id, job, now_us)?;
+    }
+    drop(statement);
+    write.touch(Kind::Queue, queue);
+    Ok((first..).take(jobs.len()).collect())
+}
+
+fn insert(
+    statement: &mut Statement<'_>,
+    queue: &str,
+    id: i64,
+    job: &NewJob,
+    now_us: i64,
+) -> rusqlite::Result<()> {
+    let NewJob { stamps, payload } = job;
+    let lane = if is_expired(stamps.expires_at, now_us) {
+        PARKED
+    } else if stamps.ready_us <= now_us && stamps.max_attempts > 0 {
+        READY
+    } else {
+        // A job without attempts is never ready: the claim that finds it due buries it.
+        TIMED
+    };
+    statement.execute((
+        id,
+        queue,
+        lane,
+        stamps.priority,
+        stamps.run_at,
+        stamps.ready_us,
+        stamps.max_attempts,
+        stamps.created_at,
+        stamps.expires_at,
+        stamps.visibility_timeout_s,
+        stamps.backoff_base_s,
+        stamps.dead_letter_retention_s,
+        payload,
+    ))?;
+    Ok(())
+}
+
+fn number(len: usize) -> i64 {
+    i64::try_from(len).unwrap_or(i64::MAX)
 }
 
 /// What a claim came to; with `more`, the rest needs another write transaction.
@@ -262,25 +258,21 @@ fn claim(write: &mut Write<'_>, queue: &str, worker_id: &str, n: i64) -> rusqlit
         return Ok(Claimed { jobs, more: true });
     }
     let now_us = write.now_us();
-    let number = |len: usize| i64::try_from(len).unwrap_or(i64::MAX);
+    let mut lease = write.prepared(&sql::QUEUE_CLAIM)?;
     let mut limit = n.min(CHUNK);
     for _ in 0..ROUNDS {
-        let ready = write.all(&sql::QUEUE_READY, params![queue, limit], rows::live_job)?;
+        let ready = write.all(&sql::QUEUE_READY, (queue, limit), rows::live_job)?;
         let last_round = number(ready.len()) < limit;
         for mut job in ready {
             if number(jobs.len()) == n {
                 return Ok(Claimed { jobs, more: false });
             }
             if is_expired(job.row.expires_at, now_us) {
-                write.run(&sql::QUEUE_SET_LANE, params![PARKED, job.row.id])?;
+                write.run(&sql::QUEUE_SET_LANE, (PARKED, job.row.id))?;
                 continue;
             }
             take(&mut job, worker_id, now_us);
-            let row = &job.row;
-            write.run(
-                &sql::QUEUE_CLAIM,
-                params![worker_id, row.claimed_at, job.due_us, row.id],
-            )?;
+            lease.execute((worker_id, job.row.claimed_at, job.due_us, job.row.id))?;
             jobs.push(job);
         }
         if last_round || number(jobs.len()) == n {
@@ -313,10 +305,7 @@ struct Chunk {
 impl Chunk {
     fn of(seen: usize, swept: usize) -> Self {
         let number = |n| i64::try_from(n).unwrap_or(i64::MAX);
-        Self {
-            swept: number(swept),
-            more: number(seen) >= CHUNK,
-        }
+        Self { swept: number(swept), more: number(seen) >= CHUNK }
     }
 }
 
@@ -368,11 +357,12 @@ fn ack_batch(
     ids: &[(i64, Option<i64>)],
 ) -> rusqlite::Result<Vec<i64>> {
     let now_us = write.now_us();
+    let mut fenced = write.prepared(&sql::JOB_ACK)?;
     let mut gone = Vec::with_capacity(ids.len());
     for (id, fence) in ids {
         let deleted = match fence {
-            Some(claims) => write.run(&sql::JOB_ACK, params![id, claims, now_us])?,
-            None => write.run(&sql::QUEUE_ACK_UNFENCED, params![id, queue, now_us])?,
+            Some(claims) => fenced.execute((id, claims, now_us))?,
+            None => write.run(&sql::QUEUE_ACK_UNFENCED, (id, queue, now_us))?,
         };
         if deleted > 0 {
             gone.push(*id);
@@ -410,7 +400,5 @@ pub(crate) fn work(
     now_us: i64,
 ) -> rusqlite::Result<(bool, Option<i64>)> {
     let params = params![queue, CHUNK, whole_seconds(now_us)];
-    session.one(&sql::QUEUE_WAIT, params, |row| {
-        Ok((row.get(0)?, row.get(1)?))
-    })
+    session.one(&sql::QUEUE_WAIT, params, |row| Ok((row.get(0)?, row.get(1)?)))
 }

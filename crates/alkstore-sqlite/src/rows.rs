@@ -42,11 +42,7 @@ pub(crate) fn live_job(row: &Row<'_>) -> Result<LiveJob> {
     } else {
         job.claim_expires_at = None;
     }
-    Ok(LiveJob {
-        row: job,
-        due_us: due_us.unwrap_or(i64::MAX),
-        claims: columns.take()?,
-    })
+    Ok(LiveJob { row: job, due_us: due_us.unwrap_or(i64::MAX), claims: columns.take()? })
 }
 
 pub(crate) fn dead_job(row: &Row<'_>) -> Result<JobRow> {

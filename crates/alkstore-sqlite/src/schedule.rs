@@ -68,24 +68,14 @@ pub(crate) fn register(
 ) -> rusqlite::Result<Schedule> {
     let now_us = write.now_us();
     let old = write.first(&sql::SCHEDULE_GET, [&new.name], |row| {
-        Ok((
-            row.get::<_, String>(0)?,
-            row.get::<_, i64>(1)?,
-            row.get::<_, Option<i64>>(2)?,
-        ))
+        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, Option<i64>>(2)?))
     })?;
     let (next_fire_us, last_fire_us) = match old {
         Some((spec, next, last)) if spec == new.spec => (next, last),
         Some((_, _, last)) => (every::first(now_us, interval_s), last),
         None => (every::first(now_us, interval_s), None),
     };
-    let Registration {
-        name,
-        spec,
-        queue,
-        payload,
-        opts,
-    } = new;
+    let Registration { name, spec, queue, payload, opts } = new;
     write.run(
         &sql::SCHEDULE_UPSERT,
         params![
@@ -139,16 +129,10 @@ fn tick(write: &mut Write<'_>, token: i64) -> rusqlite::Result<Tick> {
 
 fn fire(write: &mut Write<'_>, schedule: &ScheduleRow, now_us: i64) -> rusqlite::Result<()> {
     let Ok(interval_s) = every::parse(&schedule.spec) else {
-        tracing::error!(
-            schedule = schedule.name,
-            spec = schedule.spec,
-            "unreadable spec, skipped"
-        );
+        tracing::error!(schedule = schedule.name, spec = schedule.spec, "unreadable spec, skipped");
         // Out of the way until it is registered again.
-        write.run(
-            &sql::SCHEDULE_ADVANCE,
-            params![i64::MAX, schedule.last_fire_us, schedule.name],
-        )?;
+        write
+            .run(&sql::SCHEDULE_ADVANCE, params![i64::MAX, schedule.last_fire_us, schedule.name])?;
         return Ok(());
     };
     let Some(due) = every::due(schedule.next_fire_us, interval_s, now_us) else {
@@ -162,9 +146,6 @@ fn fire(write: &mut Write<'_>, schedule: &ScheduleRow, now_us: i64) -> rusqlite:
     for _ in 0..due.fires {
         enqueue(write, &queue, &job)?;
     }
-    write.run(
-        &sql::SCHEDULE_ADVANCE,
-        params![due.next_us, due.last_us, schedule.name],
-    )?;
+    write.run(&sql::SCHEDULE_ADVANCE, params![due.next_us, due.last_us, schedule.name])?;
     Ok(())
 }

@@ -97,9 +97,7 @@ impl Store for SqliteStore {
         validate_shared_name(channel)?;
         encode_payload(&payload)?;
         let channel: Arc<str> = channel.into();
-        self.core
-            .write_one(move |write| notify::notify(write, &channel))
-            .await
+        self.core.write_one(move |write| notify::notify(write, &channel)).await
     }
 
     async fn listen(&self, channel: &str) -> Result<Box<dyn WakeReceiver>> {
@@ -147,17 +145,13 @@ impl Store for SqliteStore {
             payload: encode_payload(&payload)?,
             opts,
         };
-        self.core
-            .write(move |write| schedule::register(write, &registered, interval_s))
-            .await
+        self.core.write(move |write| schedule::register(write, &registered, interval_s)).await
     }
 
     async fn unschedule(&self, name: &str) -> Result<bool> {
         validate_shared_name(name)?;
         let name = name.to_owned();
-        self.core
-            .write_one(move |write| schedule::remove(write, &name))
-            .await
+        self.core.write_one(move |write| schedule::remove(write, &name)).await
     }
 
     async fn run_schedules(&self, stop: StopToken) -> Result<()> {

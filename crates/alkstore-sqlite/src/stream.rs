@@ -10,7 +10,7 @@ use alkstore::{
     Error, EventReceiver, Result, StreamEvent, StreamHandle, async_trait, encode_payload,
     validate_local_name,
 };
-use rusqlite::params;
+use rusqlite::{Statement, params};
 use serde_json::Value;
 
 use crate::conn::{Core, Sequence, Session, Write};
@@ -31,10 +31,7 @@ pub(crate) struct SqliteStream {
 
 impl SqliteStream {
     pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self {
-            core,
-            name: name.into(),
-        }
+        Self { core, name: name.into() }
     }
 }
 
@@ -53,19 +50,12 @@ impl NewEvent {
             validate_local_name(key)?;
         }
         let payload = encode_payload(payload)?;
-        Ok(Self {
-            key,
-            payload,
-            created_at: whole_seconds(now_us),
-        })
+        Ok(Self { key, payload, created_at: whole_seconds(now_us) })
     }
 
     /// Checks and encodes a batch.
     pub(crate) fn batch(now_us: i64, events: Vec<(Option<String>, Value)>) -> Result<Vec<Self>> {
-        events
-            .into_iter()
-            .map(|(key, payload)| Self::new(now_us, key, &payload))
-            .collect()
+        events.into_iter().map(|(key, payload)| Self::new(now_us, key, &payload)).collect()
     }
 }
 
@@ -82,9 +72,7 @@ impl StreamHandle for SqliteStream {
     async fn publish_with_key(&self, key: Option<String>, payload: Value) -> Result<i64> {
         let event = NewEvent::new(self.core.clock.now_us(), key, &payload)?;
         let stream = self.name.clone();
-        self.core
-            .write_one(move |write| publish(write, &stream, &event))
-            .await
+        self.core.write_one(move |write| publish(write, &stream, &event)).await
     }
 
     async fn read_since(&self, offset: i64, limit: i64) -> Result<Vec<StreamEvent>> {
@@ -107,27 +95,20 @@ impl StreamHandle for SqliteStream {
     async fn save_offset(&self, consumer: &str, offset: i64) -> Result<()> {
         validate_local_name(consumer)?;
         let (stream, consumer) = (self.name.clone(), consumer.to_owned());
-        self.core
-            .write_one(move |write| save_offset(write, &stream, &consumer, offset))
-            .await
+        self.core.write_one(move |write| save_offset(write, &stream, &consumer, offset)).await
     }
 
     async fn get_offset(&self, consumer: &str) -> Result<i64> {
         validate_local_name(consumer)?;
         let (stream, consumer) = (self.name.clone(), consumer.to_owned());
-        self.core
-            .read(move |session| get_offset(session, &stream, &consumer))
-            .await
+        self.core.read(move |session| get_offset(session, &stream, &consumer)).await
     }
 
     async fn trim_to(&self, horizon: i64) -> Result<i64> {
         let mut trimmed = 0;
         loop {
             let stream = self.name.clone();
-            let chunk = self
-                .core
-                .write(move |write| trim(write, &stream, horizon))
-                .await?;
+            let chunk = self.core.write(move |write| trim(write, &stream, horizon)).await?;
             trimmed += chunk;
             if chunk < TRIM_CHUNK {
                 return Ok(trimmed);
@@ -155,9 +136,7 @@ impl StreamHandle for SqliteStream {
     async fn publish_batch(&self, events: Vec<(Option<String>, Value)>) -> Result<Vec<i64>> {
         let events = NewEvent::batch(self.core.clock.now_us(), events)?;
         let stream = self.name.clone();
-        self.core
-            .write(move |write| publish_batch(write, &stream, &events))
-            .await
+        self.core.write(move |write| publish_batch(write, &stream, &events)).await
     }
 }
 
@@ -246,10 +225,7 @@ impl EventReceiver for SqliteEvents {
             }
             if self.stale {
                 // SQLite answers from memory or disk at once; there is no way to ask it later.
-                let page = self
-                    .core
-                    .read_now(self.page())
-                    .map_err(|error| self.failed(error))?;
+                let page = self.core.read_now(self.page()).map_err(|error| self.failed(error))?;
                 self.filled(page);
                 if self.buffer.is_empty() && !self.stale {
                     return Ok(None);
@@ -273,9 +249,7 @@ impl EventReceiver for SqliteEvents {
             return Ok(());
         };
         let (stream, consumer) = (self.stream.clone(), self.consumer.clone());
-        self.core
-            .write_one(move |write| save_offset(write, &stream, &consumer, offset))
-            .await
+        self.core.write_one(move |write| save_offset(write, &stream, &consumer, offset)).await
     }
 
     fn offset(&self) -> i64 {
@@ -293,9 +267,7 @@ async fn read_events(
         return Ok(Vec::new());
     };
     let stream = stream.clone();
-    let rows = core
-        .read(move |session| read_since(session, &stream, offset, limit))
-        .await?;
+    let rows = core.read(move |session| read_since(session, &stream, offset, limit)).await?;
     Ok(into_events(rows))
 }
 
@@ -309,7 +281,8 @@ pub(crate) fn publish(
     event: &NewEvent,
 ) -> rusqlite::Result<i64> {
     let offset = write.next_id(Sequence::Event)?;
-    insert(write, stream, offset, event)?;
+    insert(&mut *write.prepared(&sql::STREAM_PUBLISH)?, stream, offset, event)?;
+    write.touch(Kind::Stream, stream);
     Ok(offset)
 }
 
@@ -318,29 +291,23 @@ pub(crate) fn publish_batch(
     stream: &Arc<str>,
     events: &[NewEvent],
 ) -> rusqlite::Result<Vec<i64>> {
-    events
-        .iter()
-        .map(|event| publish(write, stream, event))
-        .collect()
+    let first = write.next_ids(Sequence::Event, i64::try_from(events.len()).unwrap_or(i64::MAX))?;
+    let mut statement = write.prepared(&sql::STREAM_PUBLISH)?;
+    for (offset, event) in (first..).zip(events) {
+        insert(&mut statement, stream, offset, event)?;
+    }
+    drop(statement);
+    write.touch(Kind::Stream, stream);
+    Ok((first..).take(events.len()).collect())
 }
 
 fn insert(
-    write: &mut Write<'_>,
-    stream: &Arc<str>,
+    statement: &mut Statement<'_>,
+    stream: &str,
     offset: i64,
     event: &NewEvent,
 ) -> rusqlite::Result<()> {
-    write.run(
-        &sql::STREAM_PUBLISH,
-        params![
-            &**stream,
-            offset,
-            event.key,
-            event.created_at,
-            event.payload
-        ],
-    )?;
-    write.touch(Kind::Stream, stream);
+    statement.execute((stream, offset, &event.key, event.created_at, &event.payload))?;
     Ok(())
 }
 
@@ -350,11 +317,9 @@ pub(crate) fn read_since(
     offset: i64,
     limit: i64,
 ) -> rusqlite::Result<Vec<EventRow>> {
-    session.all(
-        &sql::STREAM_READ_SINCE,
-        params![stream, offset, limit],
-        |row| rows::event(stream, row),
-    )
+    session.all(&sql::STREAM_READ_SINCE, params![stream, offset, limit], |row| {
+        rows::event(stream, row)
+    })
 }
 
 /// A page of bounded size, and whether there may be more beyond it.
@@ -388,19 +353,15 @@ pub(crate) fn save_offset(
 }
 
 pub(crate) fn get_offset(session: &Session, stream: &str, consumer: &str) -> rusqlite::Result<i64> {
-    let offset = session.first(&sql::STREAM_GET_OFFSET, params![stream, consumer], |row| {
-        row.get(0)
-    });
+    let offset =
+        session.first(&sql::STREAM_GET_OFFSET, params![stream, consumer], |row| row.get(0));
     Ok(offset?.unwrap_or(0))
 }
 
 /// Deletes the first events up to the horizon and returns how many.
 fn trim(write: &mut Write<'_>, stream: &str, horizon: i64) -> rusqlite::Result<i64> {
-    let end: Option<i64> = write.one(
-        &sql::STREAM_TRIM_END,
-        params![stream, horizon, TRIM_CHUNK],
-        |row| row.get(0),
-    )?;
+    let end: Option<i64> =
+        write.one(&sql::STREAM_TRIM_END, params![stream, horizon, TRIM_CHUNK], |row| row.get(0))?;
     let Some(end) = end else { return Ok(0) };
     let trimmed = write.run(&sql::STREAM_TRIM, params![stream, end])?;
     write.run(&sql::STREAM_TRIM_MARK, params![stream, end])?;

@@ -82,9 +82,7 @@ impl SqliteTx {
     ) -> Result<i64> {
         let job = NewJob::new(Clock::System.now_us(), opts, defaults, payload)?;
         let queue: Arc<str> = queue.into();
-        self.lease
-            .step(move |write| enqueue(write, &queue, &job))
-            .await
+        self.lease.step(move |write| enqueue(write, &queue, &job)).await
     }
 }
 
@@ -92,8 +90,7 @@ impl SqliteTx {
 impl TxHandle for SqliteTx {
     async fn enqueue_tx(&mut self, queue: &str, opts: EnqueueOpts, payload: Value) -> Result<i64> {
         validate_shared_name(queue)?;
-        self.enqueue(queue.to_owned(), &PLAIN, &opts, &payload)
-            .await
+        self.enqueue(queue.to_owned(), &PLAIN, &opts, &payload).await
     }
 
     async fn publish_tx(&mut self, stream: &str, payload: Value) -> Result<i64> {
@@ -109,40 +106,30 @@ impl TxHandle for SqliteTx {
         validate_shared_name(stream)?;
         let event = NewEvent::new(Clock::System.now_us(), key, &payload)?;
         let stream: Arc<str> = stream.into();
-        self.lease
-            .step(move |write| publish(write, &stream, &event))
-            .await
+        self.lease.step(move |write| publish(write, &stream, &event)).await
     }
 
     async fn notify_tx(&mut self, channel: &str, payload: Value) -> Result<()> {
         validate_shared_name(channel)?;
         encode_payload(&payload)?;
         let channel: Arc<str> = channel.into();
-        self.lease
-            .step(move |write| notify::notify(write, &channel))
-            .await
+        self.lease.step(move |write| notify::notify(write, &channel)).await
     }
 
     async fn save_offset_tx(&mut self, stream: &str, consumer: &str, offset: i64) -> Result<()> {
         let (stream, consumer) = checked(stream, consumer)?;
-        self.lease
-            .step(move |write| save_offset(write, &stream, &consumer, offset))
-            .await
+        self.lease.step(move |write| save_offset(write, &stream, &consumer, offset)).await
     }
 
     async fn get_job_tx(&mut self, queue: &str, job_id: i64) -> Result<Option<Job>> {
         validate_shared_name(queue)?;
         let queue = queue.to_owned();
-        self.lease
-            .step(move |write| get_job(write, &queue, job_id))
-            .await
+        self.lease.step(move |write| get_job(write, &queue, job_id)).await
     }
 
     async fn get_offset_tx(&mut self, stream: &str, consumer: &str) -> Result<i64> {
         let (stream, consumer) = checked(stream, consumer)?;
-        self.lease
-            .step(move |write| get_offset(write, &stream, &consumer))
-            .await
+        self.lease.step(move |write| get_offset(write, &stream, &consumer)).await
     }
 
     async fn read_since_tx(
@@ -156,10 +143,7 @@ impl TxHandle for SqliteTx {
             return Ok(Vec::new());
         };
         let stream = stream.to_owned();
-        let rows = self
-            .lease
-            .step(move |write| read_since(write, &stream, offset, limit))
-            .await?;
+        let rows = self.lease.step(move |write| read_since(write, &stream, offset, limit)).await?;
         Ok(into_events(rows))
     }
 
@@ -187,8 +171,7 @@ impl TxHandle for SqliteTx {
         payload: Value,
     ) -> Result<i64> {
         validate_shared_name(outbox)?;
-        self.enqueue(outbox_queue(outbox), &OUTBOX, &opts, &payload)
-            .await
+        self.enqueue(outbox_queue(outbox), &OUTBOX, &opts, &payload).await
     }
 
     async fn enqueue_batch_tx(
@@ -199,9 +182,7 @@ impl TxHandle for SqliteTx {
         validate_shared_name(queue)?;
         let jobs = NewJob::batch(Clock::System.now_us(), &jobs, &PLAIN)?;
         let queue: Arc<str> = queue.into();
-        self.lease
-            .step(move |write| enqueue_batch(write, &queue, &jobs))
-            .await
+        self.lease.step(move |write| enqueue_batch(write, &queue, &jobs)).await
     }
 
     async fn publish_batch_tx(
@@ -212,9 +193,7 @@ impl TxHandle for SqliteTx {
         validate_shared_name(stream)?;
         let events = NewEvent::batch(Clock::System.now_us(), events)?;
         let stream: Arc<str> = stream.into();
-        self.lease
-            .step(move |write| publish_batch(write, &stream, &events))
-            .await
+        self.lease.step(move |write| publish_batch(write, &stream, &events)).await
     }
 
     async fn commit(self: Box<Self>) -> Result<()> {

@@ -13,12 +13,7 @@ struct Sqlite;
 #[async_trait]
 impl StoreFactory for Sqlite {
     fn traits(&self) -> Traits {
-        Traits {
-            durable: true,
-            several_stores: true,
-            clock: false,
-            notify_limit: None,
-        }
+        Traits { durable: true, several_stores: true, clock: false, notify_limit: None }
     }
 
     async fn database(&self) -> Arc<dyn Database> {
@@ -32,10 +27,7 @@ struct File(TempDir);
 impl Database for File {
     async fn open(&self) -> EngineStore {
         // What a power loss would leave is another test's subject.
-        let opts = SqliteOpts {
-            durability: Durability::Normal,
-            ..Default::default()
-        };
+        let opts = SqliteOpts { durability: Durability::Normal, ..Default::default() };
         let store = SqliteStore::open(self.0.path().join("store.db"), opts).expect("a new file");
         EngineStore::new(store, |store| Box::pin(store.close()))
     }

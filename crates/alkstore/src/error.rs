@@ -123,14 +123,8 @@ mod tests {
     fn rendered_names_escape_control_characters_and_stay_short() {
         let name = "a\u{1b}[31m\n".to_owned();
         let shown = Error::ReservedName { name }.to_string();
-        assert!(
-            !shown.contains('\u{1b}') && !shown.contains('\n'),
-            "{shown}"
-        );
-        let shown = Error::InvalidName {
-            name: "x".repeat(100_000),
-        }
-        .to_string();
+        assert!(!shown.contains('\u{1b}') && !shown.contains('\n'), "{shown}");
+        let shown = Error::InvalidName { name: "x".repeat(100_000) }.to_string();
         assert!(shown.len() < 300, "{shown}");
         assert!(shown.contains("longer than 1024 bytes"), "{shown}");
     }
@@ -139,10 +133,7 @@ mod tests {
     fn a_database_error_keeps_its_source_and_its_transience() {
         let error = Error::from(DatabaseError::new("disk gone".into(), true));
         assert!(error.is_transient());
-        assert_eq!(
-            error.source().map(ToString::to_string).as_deref(),
-            Some("disk gone")
-        );
+        assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("disk gone"));
         assert!(!Error::Closed.is_transient());
     }
 }

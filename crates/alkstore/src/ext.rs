@@ -225,10 +225,7 @@ struct Unfold<R, T> {
 
 impl<R, T> Unfold<R, T> {
     fn new(receiver: R, next: fn(R) -> BoxedFuture<'static, (R, Option<T>)>) -> Self {
-        Self {
-            step: Some(next(receiver)),
-            next,
-        }
+        Self { step: Some(next(receiver)), next }
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {

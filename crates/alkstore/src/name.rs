@@ -25,9 +25,7 @@ pub(crate) const MAX_NAME_BYTES: usize = 1024;
 pub fn validate_shared_name(name: &str) -> Result<()> {
     validate_local_name(name)?;
     if name.starts_with(RESERVED_PREFIX) {
-        return Err(Error::ReservedName {
-            name: name.to_owned(),
-        });
+        return Err(Error::ReservedName { name: name.to_owned() });
     }
     Ok(())
 }
@@ -44,9 +42,7 @@ pub fn validate_shared_name(name: &str) -> Result<()> {
 /// ```
 pub fn validate_local_name(name: &str) -> Result<()> {
     if name.trim().is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
-        return Err(Error::InvalidName {
-            name: name.to_owned(),
-        });
+        return Err(Error::InvalidName { name: name.to_owned() });
     }
     Ok(())
 }
@@ -58,22 +54,10 @@ mod tests {
     #[test]
     fn names_are_checked_by_kind() {
         for bad in ["", " ", "\u{a0}\n\t", "a\0b", &"x".repeat(1025)] {
-            assert!(
-                matches!(validate_local_name(bad), Err(Error::InvalidName { .. })),
-                "{bad:?}"
-            );
-            assert!(
-                matches!(validate_shared_name(bad), Err(Error::InvalidName { .. })),
-                "{bad:?}"
-            );
+            assert!(matches!(validate_local_name(bad), Err(Error::InvalidName { .. })), "{bad:?}");
+            assert!(matches!(validate_shared_name(bad), Err(Error::InvalidName { .. })), "{bad:?}");
         }
-        for good in [
-            "a",
-            " a ",
-            "ü'\"; DROP TABLE x",
-            "__alkstore",
-            &"x".repeat(1024),
-        ] {
+        for good in ["a", " a ", "ü'\"; DROP TABLE x", "__alkstore", &"x".repeat(1024)] {
             assert!(validate_shared_name(good).is_ok(), "{good:?}");
         }
         assert!(matches!(

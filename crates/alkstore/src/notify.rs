@@ -18,9 +18,7 @@ pub struct Wake {
 
 impl Wake {
     pub(crate) fn new(channel: &str) -> Self {
-        Self {
-            channel: channel.to_owned(),
-        }
+        Self { channel: channel.to_owned() }
     }
 }
 

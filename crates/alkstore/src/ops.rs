@@ -99,15 +99,9 @@ impl QueueAddress {
         let (kind, name) = if let Some(name) = address.strip_prefix("outbox:") {
             (QueueKind::Outbox, name)
         } else {
-            (
-                QueueKind::Queue,
-                address.strip_prefix("queue:").unwrap_or(address),
-            )
+            (QueueKind::Queue, address.strip_prefix("queue:").unwrap_or(address))
         };
-        Self {
-            kind,
-            name: name.to_owned(),
-        }
+        Self { kind, name: name.to_owned() }
     }
 }
 
@@ -146,11 +140,7 @@ impl QueueInfo {
     /// The address by which [`Inspect`] and [`Operate`] reach its jobs.
     #[must_use]
     pub fn address(&self) -> String {
-        QueueAddress {
-            kind: self.kind,
-            name: self.name.clone(),
-        }
-        .to_string()
+        QueueAddress { kind: self.kind, name: self.name.clone() }.to_string()
     }
 }
 

@@ -67,18 +67,11 @@ mod tests {
     fn what_is_accepted_can_be_read_back() {
         for levels in [0, 1, 100, 126, 127] {
             let bytes = encode_payload(&nested(levels)).unwrap();
-            assert_eq!(
-                decode_payload::<Value>(&bytes).unwrap(),
-                nested(levels),
-                "{levels}"
-            );
+            assert_eq!(decode_payload::<Value>(&bytes).unwrap(), nested(levels), "{levels}");
         }
         for levels in [128, 129, 5_000] {
             let value = nested(levels);
-            assert!(
-                matches!(encode_payload(&value), Err(Error::Codec(_))),
-                "{levels}"
-            );
+            assert!(matches!(encode_payload(&value), Err(Error::Codec(_))), "{levels}");
         }
     }
 
@@ -86,9 +79,7 @@ mod tests {
     fn doubles_survive_a_round_trip() {
         let mut bits = 0x3ff0_0000_0000_0001_u64;
         for _ in 0..20_000 {
-            bits = bits
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963);
+            bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
             let double = f64::from_bits(bits);
             if double.is_finite() {
                 let value = serde_json::json!(double);

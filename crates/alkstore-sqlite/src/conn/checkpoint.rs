@@ -44,11 +44,7 @@ struct State {
 
 impl Checkpointer {
     pub(super) fn start(path: PathBuf, opts: &SqliteOpts) -> Result<Self> {
-        let trigger = Trigger {
-            shared: Arc::default(),
-            last_frames: 0,
-            help_at: HELP_FRAMES,
-        };
+        let trigger = Trigger { shared: Arc::default(), last_frames: 0, help_at: HELP_FRAMES };
         let (ending, running) = watch::channel(());
         let (waiting, durability) = (trigger.clone(), opts.durability);
         std::thread::Builder::new()
@@ -123,11 +119,7 @@ impl Trigger {
     fn wait(&self) -> bool {
         let mut state = self.lock();
         while !state.wanted && !state.stopped {
-            state = self
-                .shared
-                .1
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.shared.1.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.wanted = false;
         !state.stopped

@@ -82,10 +82,7 @@ pub(super) enum Step {
     /// An operation.
     Run(Box<dyn Op>),
     /// The end; nobody waits for the answer of a dropped handle.
-    End {
-        commit: bool,
-        answer: Option<oneshot::Sender<Result<()>>>,
-    },
+    End { commit: bool, answer: Option<oneshot::Sender<Result<()>>> },
 }
 
 impl std::fmt::Debug for Step {
@@ -203,10 +200,7 @@ impl Inbox {
                 return None;
             }
             state.waiting = Some(Waiting::Entries);
-            state = self
-                .arrived
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.waiting = None;
         }
     }
@@ -227,10 +221,7 @@ impl Inbox {
     pub(super) fn next_step(&self, id: LeaseId, busy: std::time::Duration) -> NextStep {
         let mut state = self.lock();
         loop {
-            if let Some(step) = state
-                .leases
-                .get_mut(&id)
-                .and_then(|lease| lease.steps.pop_front())
+            if let Some(step) = state.leases.get_mut(&id).and_then(|lease| lease.steps.pop_front())
             {
                 return NextStep::Step(step);
             }
@@ -294,10 +285,7 @@ impl Inbox {
             if state.closed {
                 return Err(store_closed());
             }
-            let lease = LeaseState {
-                steps: [step].into(),
-                gone: None,
-            };
+            let lease = LeaseState { steps: [step].into(), gone: None };
             state.leases.insert(id, lease);
             state.entries.push_back(Entry::Lease(id, Instant::now()));
         }
@@ -331,11 +319,7 @@ pub(crate) struct Lease {
 
 impl Lease {
     pub(super) fn new(inbox: Arc<Inbox>, id: LeaseId) -> Self {
-        Self {
-            inbox,
-            id,
-            ended: false,
-        }
+        Self { inbox, id, ended: false }
     }
 
     /// Runs one step in the transaction, undone as a whole if it fails.
@@ -350,14 +334,7 @@ impl Lease {
             let f = f.take().expect("a step runs once");
             f(write).map_err(sqlite_error)
         };
-        let op = Single::new(
-            once,
-            Mode {
-                savepoint: true,
-                repeatable: false,
-            },
-            answer,
-        );
+        let op = Single::new(once, Mode { savepoint: true, repeatable: false }, answer);
         self.inbox.push_step(self.id, Step::Run(Box::new(op)))?;
         receive(answered, &self.inbox).await
     }
@@ -369,19 +346,9 @@ impl Lease {
         if !began {
             self.ended = true;
             // Nothing was done in it, so there is nothing to commit.
-            return if self.inbox.is_closed() {
-                Err(store_closed())
-            } else {
-                Ok(())
-            };
+            return if self.inbox.is_closed() { Err(store_closed()) } else { Ok(()) };
         }
-        self.inbox.push_step(
-            self.id,
-            Step::End {
-                commit,
-                answer: Some(answer),
-            },
-        )?;
+        self.inbox.push_step(self.id, Step::End { commit, answer: Some(answer) })?;
         self.ended = true;
         let inbox = self.inbox.clone();
         match answered.await {
@@ -404,10 +371,7 @@ impl Drop for Lease {
             state.leases.remove(&self.id);
             return;
         }
-        lease.steps.push_back(Step::End {
-            commit: false,
-            answer: None,
-        });
+        lease.steps.push_back(Step::End { commit: false, answer: None });
         let wake = state.waiting == Some(Waiting::Steps(self.id));
         drop(state);
         if wake {

@@ -26,6 +26,8 @@ use crate::sql;
 use crate::wake::Watcher;
 
 pub(crate) use inbox::{Lease, LeaseId};
+#[cfg(test)]
+pub(crate) use open::plan_once;
 pub(crate) use session::Session;
 pub(crate) use write::{Sequence, Write};
 
@@ -94,13 +96,8 @@ impl Core {
         T: Send + 'static,
         F: FnMut(&mut Write<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
-        let mode = Mode {
-            savepoint: true,
-            repeatable: true,
-        };
-        self.inbox
-            .write(move |write| f(write).map_err(sqlite_error), mode)
-            .await
+        let mode = Mode { savepoint: true, repeatable: true };
+        self.inbox.write(move |write| f(write).map_err(sqlite_error), mode).await
     }
 
     /// [`write`](Self::write) for an operation of one statement, which SQLite undoes by itself.
@@ -109,13 +106,8 @@ impl Core {
         T: Send + 'static,
         F: FnMut(&mut Write<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
-        let mode = Mode {
-            savepoint: false,
-            repeatable: true,
-        };
-        self.inbox
-            .write(move |write| f(write).map_err(sqlite_error), mode)
-            .await
+        let mode = Mode { savepoint: false, repeatable: true };
+        self.inbox.write(move |write| f(write).map_err(sqlite_error), mode).await
     }
 
     /// [`write`](Self::write) for the application's closure, which runs once.
@@ -129,15 +121,7 @@ impl Core {
             let f = f.take().expect("what is not repeatable runs once");
             f(write)
         };
-        self.inbox
-            .write(
-                once,
-                Mode {
-                    savepoint: true,
-                    repeatable: false,
-                },
-            )
-            .await
+        self.inbox.write(once, Mode { savepoint: true, repeatable: false }).await
     }
 
     /// A place for a caller-held transaction; it takes the writer with its first step.
@@ -164,8 +148,7 @@ impl Core {
 
     /// The last notification that was committed.
     pub(crate) async fn last_notification(&self) -> Result<i64> {
-        self.read(|session| session.one(&sql::SEQUENCES, [], |row| row.get(3)))
-            .await
+        self.read(|session| session.one(&sql::SEQUENCES, [], |row| row.get(3))).await
     }
 
     /// Begins to close: nothing new is taken, receivers end, the threads run out.
@@ -188,9 +171,5 @@ impl Core {
 
 /// The answer of a thread that went away without one: it panicked, or the store was closed.
 fn unanswered(closed: bool) -> Error {
-    if closed {
-        store_closed()
-    } else {
-        crate::error::Fault::Panicked.into()
-    }
+    if closed { store_closed() } else { crate::error::Fault::Panicked.into() }
 }

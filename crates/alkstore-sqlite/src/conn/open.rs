@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use alkstore::Result;
+use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, Authorization};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
@@ -19,9 +20,7 @@ use crate::{Durability, SqliteOpts};
 pub(super) fn prepare(path: &Path, opts: &SqliteOpts) -> Result<WriterSession> {
     check(path, opts)?;
     let connection = connect(path, opts.create).map_err(|error| Fault::open(path, error))?;
-    connection
-        .busy_timeout(opts.busy_timeout)
-        .map_err(|error| Fault::open(path, error))?;
+    connection.busy_timeout(opts.busy_timeout).map_err(|error| Fault::open(path, error))?;
     switch_to_wal(path, &connection, opts.busy_timeout)?;
     let mut session = Session::new(connection);
     migrate(path, &session)?;
@@ -38,9 +37,7 @@ pub(super) fn reader(path: &Path, opts: &SqliteOpts) -> Result<Session> {
         connection.pragma_update(None, "query_only", true)?;
         Ok(connection)
     };
-    open()
-        .map(Session::new)
-        .map_err(|error| Fault::open(path, error))
+    open().map(Session::new).map_err(|error| Fault::open(path, error))
 }
 
 /// Opens a connection that drives checkpoints.
@@ -79,7 +76,16 @@ fn check(path: &Path, opts: &SqliteOpts) -> Result<(), Fault> {
 fn connect(path: &Path, create: bool) -> rusqlite::Result<Connection> {
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
-    Connection::open_with_flags(path, flags)
+    let connection = Connection::open_with_flags(path, flags)?;
+    plan_once(&connection)?;
+    Ok(connection)
+}
+
+/// Keeps the planner from looking at parameters, for which it would prepare a statement anew each
+/// time that their values change.
+pub(crate) fn plan_once(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 /// Switching ignores the busy timeout, so it is asked for again until then.

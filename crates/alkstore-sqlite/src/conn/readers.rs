@@ -141,10 +141,7 @@ impl Queue {
                 return None;
             }
             state.idle += 1;
-            state = self
-                .arrived
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
         }
     }

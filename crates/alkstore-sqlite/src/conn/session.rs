@@ -1,6 +1,6 @@
 //! A connection that runs [`Stmt`]s and nothing else.
 
-use rusqlite::{Connection, Params, Result, Row};
+use rusqlite::{CachedStatement, Connection, Params, Result, Row};
 
 use crate::sql::Stmt;
 
@@ -26,6 +26,11 @@ impl Session {
     /// Runs a statement and returns how many rows it changed.
     pub(crate) fn run(&self, stmt: &Stmt, params: impl Params) -> Result<usize> {
         self.0.prepare_cached(stmt.text())?.execute(params)
+    }
+
+    /// A statement to run several times.
+    pub(crate) fn prepared(&self, stmt: &Stmt) -> Result<CachedStatement<'_>> {
+        self.0.prepare_cached(stmt.text())
     }
 
     /// The one row of a query that always has one.
@@ -57,10 +62,7 @@ impl Session {
         params: impl Params,
         read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
-        self.0
-            .prepare_cached(stmt.text())?
-            .query_map(params, read)?
-            .collect()
+        self.0.prepare_cached(stmt.text())?.query_map(params, read)?.collect()
     }
 
     /// The rows of a query up to and including the first after which `go_on` is false.

@@ -95,10 +95,7 @@ impl<'a> Write<'a> {
     /// Wakes those who wait for this name once this is committed.
     pub(crate) fn touch(&mut self, kind: Kind, name: &Arc<str>) {
         let touched = &mut self.state.touched;
-        if !touched
-            .last()
-            .is_some_and(|last| last.0 == kind && last.1 == *name)
-        {
+        if !touched.last().is_some_and(|last| last.0 == kind && last.1 == *name) {
             touched.push((kind, name.clone()));
         }
     }
@@ -117,10 +114,7 @@ impl<'a> Write<'a> {
     }
 
     pub(crate) fn mark(&self) -> Mark {
-        Mark {
-            touched: self.state.touched.len(),
-            notified: self.state.notified.len(),
-        }
+        Mark { touched: self.state.touched.len(), notified: self.state.notified.len() }
     }
 
     /// Forgets what was touched since; ids stay given out.
@@ -197,10 +191,7 @@ impl WriteState {
 
     fn prune(&mut self, session: &Session, now_us: i64) -> Result<()> {
         if now_us - self.pruned_us >= PRUNE_EVERY_US {
-            session.run(
-                &sql::NOTIFY_PRUNE,
-                params![PRUNE_LIMIT, now_us - FORGET_CHANNEL_US],
-            )?;
+            session.run(&sql::NOTIFY_PRUNE, params![PRUNE_LIMIT, now_us - FORGET_CHANNEL_US])?;
             self.pruned_us = now_us;
         }
         Ok(())

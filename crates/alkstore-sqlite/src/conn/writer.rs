@@ -69,12 +69,7 @@ where
     T: Send,
 {
     pub(super) fn new(f: F, mode: Mode, answer: oneshot::Sender<Outcome<T>>) -> Self {
-        Self {
-            f,
-            mode,
-            outcome: None,
-            answer,
-        }
+        Self { f, mode, outcome: None, answer }
     }
 
     fn attempt(&mut self, write: &mut Write<'_>) -> Result<T> {
@@ -102,9 +97,8 @@ where
         if !matches!(outcome, Outcome::Done(Ok(_))) {
             write.forget_since(mark);
             if self.mode.savepoint && !write.connection().is_autocommit() {
-                let undone = write
-                    .run(&sql::ROLLBACK_TO, [])
-                    .and_then(|_| write.run(&sql::RELEASE, []));
+                let undone =
+                    write.run(&sql::ROLLBACK_TO, []).and_then(|_| write.run(&sql::RELEASE, []));
                 if undone.is_err() {
                     // Without its savepoint only the whole transaction can be undone.
                     let _ = write.run(&sql::ROLLBACK, []);
@@ -152,15 +146,7 @@ impl Writer {
         inbox: Arc<Inbox>,
     ) -> Self {
         let state = WriteState::default();
-        Self {
-            session,
-            state,
-            hub,
-            checkpoint,
-            busy_timeout,
-            inbox,
-            ran: Vec::new(),
-        }
+        Self { session, state, hub, checkpoint, busy_timeout, inbox, ran: Vec::new() }
     }
 
     pub(super) fn run(mut self) {
@@ -170,8 +156,7 @@ impl Writer {
                 Entry::Op(op, since) => self.group(op, since),
                 Entry::Lease(id, since) => self.lease(id, since),
             }
-            self.checkpoint
-                .after_commit(&self.session, self.session.wal_frames());
+            self.checkpoint.after_commit(&self.session, self.session.wal_frames());
         }
         // The connection closes before the end is announced.
         drop(self);
@@ -336,8 +321,7 @@ impl Writer {
             return Err(Fault::TransactionGone(GONE).into());
         }
         let committed = self.state.before_commit(&self.session).and_then(|sent| {
-            self.session
-                .committing(|session| session.run(&sql::COMMIT, []))?;
+            self.session.committing(|session| session.run(&sql::COMMIT, []))?;
             Ok(sent)
         });
         match committed {
@@ -364,9 +348,7 @@ impl Writer {
             return self.commit();
         }
         if !self.is_gone() {
-            self.session()
-                .run(&sql::ROLLBACK, [])
-                .map_err(sqlite_error)?;
+            self.session().run(&sql::ROLLBACK, []).map_err(sqlite_error)?;
         }
         Ok(())
     }
@@ -376,10 +358,7 @@ impl Writer {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "SQLite has no way to wait for a lock but to ask"
-)]
+#[expect(clippy::disallowed_methods, reason = "SQLite has no way to wait for a lock but to ask")]
 fn pause_for(pause: Duration) {
     std::thread::sleep(pause);
 }

@@ -46,11 +46,7 @@ impl Watcher {
         if state.stopped {
             return Err(store_closed());
         }
-        if state
-            .thread
-            .as_ref()
-            .is_some_and(|thread| thread.running.has_changed().is_ok())
-        {
+        if state.thread.as_ref().is_some_and(|thread| thread.running.has_changed().is_ok()) {
             return Ok(());
         }
         let (session, hub, poll_interval) = open()?;
@@ -89,11 +85,7 @@ impl Watcher {
     }
 
     pub(crate) async fn stopped(&self) {
-        let running = self
-            .lock()
-            .thread
-            .as_ref()
-            .map(|thread| thread.running.clone());
+        let running = self.lock().thread.as_ref().map(|thread| thread.running.clone());
         if let Some(mut running) = running {
             while running.changed().await.is_ok() {}
         }
@@ -113,9 +105,7 @@ impl Drop for Watcher {
 /// Waits for the interval; `true` if told to stop.
 fn sleep(stop: &(Mutex<bool>, Condvar), interval: Duration) -> bool {
     let stopped = stop.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let waited = stop
-        .1
-        .wait_timeout_while(stopped, interval, |stopped| !*stopped);
+    let waited = stop.1.wait_timeout_while(stopped, interval, |stopped| !*stopped);
     *waited.unwrap_or_else(PoisonError::into_inner).0
 }
 

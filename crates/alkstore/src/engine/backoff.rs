@@ -47,11 +47,7 @@ mod tests {
             (-1, 5, (0, 0)),
             (i64::MIN, i64::MIN, (0, 0)),
         ] {
-            assert_eq!(
-                range(base, attempts),
-                expected,
-                "base {base}, attempts {attempts}"
-            );
+            assert_eq!(range(base, attempts), expected, "base {base}, attempts {attempts}");
         }
     }
 

@@ -40,15 +40,10 @@ impl Clock {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the one place that reads the machine's clock"
-)]
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
 fn system_us() -> i64 {
     // A clock before 1970 counts as 1970.
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
@@ -70,9 +65,7 @@ impl ManualClock {
     #[must_use]
     pub fn at(unix_s: i64) -> Self {
         let now = watch::Sender::new(unix_s.saturating_mul(super::domain::US));
-        Self {
-            now: std::sync::Arc::new(now),
-        }
+        Self { now: std::sync::Arc::new(now) }
     }
 
     /// The unix second that it shows.

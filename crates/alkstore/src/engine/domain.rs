@@ -21,10 +21,7 @@ pub fn duration(what: &str, seconds: i64) -> Result<i64, Error> {
     if seconds > 0 {
         return Ok(seconds);
     }
-    Err(database_error(
-        format!("{what} is {seconds} s: it must be at least 1 s"),
-        false,
-    ))
+    Err(database_error(format!("{what} is {seconds} s: it must be at least 1 s"), false))
 }
 
 /// `seconds` after `now_us`, in microseconds; saturates.

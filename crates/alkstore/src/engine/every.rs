@@ -14,9 +14,7 @@ pub const CATCH_UP: i64 = 64;
 pub fn parse(spec: &str) -> Result<i64> {
     interval(spec).ok_or_else(|| {
         // A hostile spec may be megabytes long.
-        Error::InvalidSpec {
-            spec: spec.chars().take(256).collect(),
-        }
+        Error::InvalidSpec { spec: spec.chars().take(256).collect() }
     })
 }
 
@@ -120,10 +118,7 @@ mod tests {
             "@every\t1s",
             &megabyte,
         ] {
-            assert!(
-                matches!(parse(spec), Err(Error::InvalidSpec { .. })),
-                "{spec:.40}"
-            );
+            assert!(matches!(parse(spec), Err(Error::InvalidSpec { .. })), "{spec:.40}");
         }
         let padded = format!("@every {}1s", "0".repeat(1 << 20));
         assert_eq!(parse(&padded).unwrap(), 1);
@@ -134,54 +129,12 @@ mod tests {
         let s = |n: i64| n * US;
         assert_eq!(due(s(10), 5, s(10) - 1), None);
         let at = |now| due(s(10), 5, now).unwrap();
-        assert_eq!(
-            at(s(10)),
-            Due {
-                fires: 1,
-                last_us: s(10),
-                next_us: s(15)
-            }
-        );
-        assert_eq!(
-            at(s(14) + 999_999),
-            Due {
-                fires: 1,
-                last_us: s(10),
-                next_us: s(15)
-            }
-        );
-        assert_eq!(
-            at(s(22)),
-            Due {
-                fires: 3,
-                last_us: s(20),
-                next_us: s(25)
-            }
-        );
-        assert_eq!(
-            at(s(10 + 63 * 5)),
-            Due {
-                fires: 64,
-                last_us: s(325),
-                next_us: s(330)
-            }
-        );
-        assert_eq!(
-            at(s(10 + 64 * 5)),
-            Due {
-                fires: 64,
-                last_us: s(330),
-                next_us: s(335)
-            }
-        );
-        assert_eq!(
-            at(s(1012)),
-            Due {
-                fires: 64,
-                last_us: s(1010),
-                next_us: s(1015)
-            }
-        );
+        assert_eq!(at(s(10)), Due { fires: 1, last_us: s(10), next_us: s(15) });
+        assert_eq!(at(s(14) + 999_999), Due { fires: 1, last_us: s(10), next_us: s(15) });
+        assert_eq!(at(s(22)), Due { fires: 3, last_us: s(20), next_us: s(25) });
+        assert_eq!(at(s(10 + 63 * 5)), Due { fires: 64, last_us: s(325), next_us: s(330) });
+        assert_eq!(at(s(10 + 64 * 5)), Due { fires: 64, last_us: s(330), next_us: s(335) });
+        assert_eq!(at(s(1012)), Due { fires: 64, last_us: s(1010), next_us: s(1015) });
     }
 
     #[test]

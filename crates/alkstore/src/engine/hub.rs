@@ -53,13 +53,7 @@ struct SlotState {
 
 impl Default for SlotState {
     fn default() -> Self {
-        Self {
-            pending: false,
-            reconnected: false,
-            closed: false,
-            seen: i64::MIN,
-            waker: None,
-        }
+        Self { pending: false, reconnected: false, closed: false, seen: i64::MIN, waker: None }
     }
 }
 
@@ -97,12 +91,7 @@ impl Hub {
             }
         }
         drop(state);
-        Signal {
-            hub: Arc::downgrade(&self.0),
-            kind,
-            name: name.to_owned(),
-            slot,
-        }
+        Signal { hub: Arc::downgrade(&self.0), kind, name: name.to_owned(), slot }
     }
 
     /// Wakes the receivers of a name.
@@ -369,10 +358,7 @@ mod tests {
         assert_eq!(signal.try_recv().unwrap(), Some(Event::Reconnected));
         assert_eq!(signal.try_recv().unwrap(), Some(Event::Changed));
         assert!(matches!(signal.try_recv(), Err(Error::Closed)));
-        assert!(matches!(
-            hub.subscribe(Kind::Queue, "b").try_recv(),
-            Err(Error::Closed)
-        ));
+        assert!(matches!(hub.subscribe(Kind::Queue, "b").try_recv(), Err(Error::Closed)));
     }
 
     #[test]

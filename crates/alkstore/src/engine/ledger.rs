@@ -32,25 +32,20 @@ impl ClaimLedger {
     pub fn record(&self, now_us: i64, claims: impl IntoIterator<Item = (i64, i64, i64)>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.by_id.extend(
-            claims
-                .into_iter()
-                .map(|(id, fence, deadline_us)| (id, Claim { fence, deadline_us })),
+            claims.into_iter().map(|(id, fence, deadline_us)| (id, Claim { fence, deadline_us })),
         );
         if state.by_id.len() > state.prune_at.max(PRUNE_ABOVE) {
-            state
-                .by_id
-                .retain(|_, claim| after(claim.deadline_us, KEEP_LAPSED_S) > now_us);
+            state.by_id.retain(|_, claim| after(claim.deadline_us, KEEP_LAPSED_S) > now_us);
             state.prune_at = state.by_id.len() * 2;
         }
     }
 
-    /// Forgets a job that is gone.
-    pub fn forget(&self, id: i64) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .by_id
-            .remove(&id);
+    /// Forgets jobs that are gone.
+    pub fn forget(&self, ids: &[i64]) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for id in ids {
+            state.by_id.remove(id);
+        }
     }
 
     /// The ids once each, in the order given, with the fence of those that this handle claimed.
@@ -74,15 +69,12 @@ mod tests {
         let ledger = ClaimLedger::default();
         ledger.record(0, [(1, 7, 10)]);
         assert_eq!(ledger.fences(&[1, 2, 1]), [(1, Some(7)), (2, None)]);
-        ledger.forget(1);
+        ledger.forget(&[1]);
         assert_eq!(ledger.fences(&[1]), [(1, None)]);
 
         let year_us = 31_536_000_000_000;
         for round in 0..10 {
-            ledger.record(
-                round * year_us,
-                (0..100_000).map(|i| (round * 100_000 + i, 1, 0)),
-            );
+            ledger.record(round * year_us, (0..100_000).map(|i| (round * 100_000 + i, 1, 0)));
         }
         assert!(ledger.0.lock().unwrap().by_id.len() <= 200_000);
     }

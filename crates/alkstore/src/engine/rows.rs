@@ -82,10 +82,7 @@ impl From<EventRow> for StreamEvent {
 
 /// A schedule's row; boundaries in unix microseconds.
 #[derive(Clone, Debug)]
-#[expect(
-    missing_docs,
-    reason = "the fields are those of `Schedule` and `ScheduleInfo`"
-)]
+#[expect(missing_docs, reason = "the fields are those of `Schedule` and `ScheduleInfo`")]
 pub struct ScheduleRow {
     pub name: String,
     pub spec: String,
@@ -98,12 +95,7 @@ pub struct ScheduleRow {
 
 impl From<ScheduleRow> for Schedule {
     fn from(row: ScheduleRow) -> Self {
-        Self {
-            name: row.name,
-            spec: row.spec,
-            queue: row.queue,
-            opts: row.opts,
-        }
+        Self { name: row.name, spec: row.spec, queue: row.queue, opts: row.opts }
     }
 }
 
@@ -196,12 +188,7 @@ pub struct StreamRow {
 
 impl From<StreamRow> for StreamInfo {
     fn from(row: StreamRow) -> Self {
-        Self {
-            name: row.name,
-            first: row.first,
-            head: row.head,
-            length: row.length,
-        }
+        Self { name: row.name, first: row.first, head: row.head, length: row.length }
     }
 }
 

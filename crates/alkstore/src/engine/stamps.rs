@@ -104,22 +104,12 @@ mod tests {
 
     #[test]
     fn a_delay_wins_over_run_at_and_is_never_cut_short() {
-        let opts = EnqueueOpts {
-            delay: Some(1),
-            run_at: Some(5),
-            ..Default::default()
-        };
+        let opts = EnqueueOpts { delay: Some(1), run_at: Some(5), ..Default::default() };
         let stamps = resolve(opts);
         assert_eq!((stamps.run_at, stamps.ready_us), (1_001, 1_001_900_000));
-        let stamps = resolve(EnqueueOpts {
-            run_at: Some(5),
-            ..Default::default()
-        });
+        let stamps = resolve(EnqueueOpts { run_at: Some(5), ..Default::default() });
         assert_eq!((stamps.run_at, stamps.ready_us), (5, 5_000_000));
-        let stamps = resolve(EnqueueOpts {
-            delay: Some(-2),
-            ..Default::default()
-        });
+        let stamps = resolve(EnqueueOpts { delay: Some(-2), ..Default::default() });
         assert_eq!((stamps.run_at, stamps.ready_us), (998, 998_900_000));
     }
 
@@ -135,10 +125,7 @@ mod tests {
             };
             let stamps = resolve(opts.clone());
             assert_eq!(stamps.max_attempts, n);
-            let stamps = resolve(EnqueueOpts {
-                delay: None,
-                ..opts
-            });
+            let stamps = resolve(EnqueueOpts { delay: None, ..opts });
             assert_eq!((stamps.run_at, stamps.ready_us), (n, n));
         }
     }

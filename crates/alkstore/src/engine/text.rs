@@ -12,11 +12,7 @@ pub const MAX_ATTEMPTS_EXCEEDED: &str = "max attempts exceeded";
 /// An error text as it is stored: NUL, which not every engine can hold, becomes U+FFFD.
 #[must_use]
 pub fn stored(text: &str) -> Cow<'_, str> {
-    if text.contains('\0') {
-        text.replace('\0', "\u{fffd}").into()
-    } else {
-        text.into()
-    }
+    if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
 }
 
 /// An error with its causes, as it is recorded on a job: "what: why: why".

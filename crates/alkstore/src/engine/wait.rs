@@ -72,10 +72,7 @@ where
             return Ok(false);
         }
         if let First::A(None) = first(signal.recv(), clock.sleep_until(due.min(end))).await {
-            return Err(database_error(
-                "the store is closed, or its watcher ended",
-                false,
-            ));
+            return Err(database_error("the store is closed, or its watcher ended", false));
         }
     }
 }
