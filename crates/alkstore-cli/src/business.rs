@@ -27,11 +27,7 @@ impl Cell {
 
     /// The text; empty for what is none.
     pub(crate) fn text(&self) -> &str {
-        if let Self::Text(text) = self {
-            text
-        } else {
-            ""
-        }
+        if let Self::Text(text) = self { text } else { "" }
     }
 }
 
@@ -93,11 +89,7 @@ impl Reader {
 
     /// The first row of a query, as numbers.
     pub(crate) fn numbers(&self, sql: &str, params: &[Cell]) -> Result<Vec<i64>> {
-        let first = self
-            .query(sql, params)?
-            .into_iter()
-            .next()
-            .unwrap_or_default();
+        let first = self.query(sql, params)?.into_iter().next().unwrap_or_default();
         Ok(first.iter().map(Cell::int).collect())
     }
 }

@@ -59,7 +59,7 @@ impl fmt::Display for Location {
     /// As a URL that [`Location::parse`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Self::Sqlite(path) => write!(f, "sqlite://{}", path.display()),
         }
     }
 }
@@ -90,6 +90,8 @@ pub(crate) struct About {
     pub(crate) engine: &'static str,
     pub(crate) location: String,
     pub(crate) created: bool,
+    /// What a commit survives once it is reported.
+    pub(crate) commits_survive: &'static str,
 }
 
 /// Opens the store and brings its tables up to date.
@@ -110,29 +112,22 @@ mod sqlite {
 
     pub(super) fn open(path: &Path, missing: IfMissing) -> Result<Opened> {
         let shown = path.display();
-        let there = path
-            .try_exists()
-            .with_context(|| format!("cannot look for {shown}"))?;
+        let there = path.try_exists().with_context(|| format!("cannot look for {shown}"))?;
         if !there && missing == IfMissing::Refuse {
             anyhow::bail!(
                 "there is no store at {shown}: make one with alkstore init --url {shown}"
             );
         }
-        let opts = SqliteOpts {
-            create: missing == IfMissing::Create,
-            ..SqliteOpts::default()
-        };
+        let opts = SqliteOpts { create: missing == IfMissing::Create, ..SqliteOpts::default() };
         let store =
             SqliteStore::open(path, opts).with_context(|| format!("cannot open {shown}"))?;
         let about = About {
             engine: "sqlite",
             location: shown.to_string(),
             created: !there,
+            commits_survive: "power loss",
         };
-        Ok(Opened {
-            store: Arc::new(store),
-            about,
-        })
+        Ok(Opened { store: Arc::new(store), about })
     }
 
     #[async_trait]
@@ -161,11 +156,15 @@ mod tests {
             ("C:\\data\\app.db", "C:\\data\\app.db"),
             (":memory:", ":memory:"),
         ] {
-            assert_eq!(
-                Location::parse(Some(url)).unwrap(),
-                Location::Sqlite(path.into()),
-                "{url}"
-            );
+            assert_eq!(Location::parse(Some(url)).unwrap(), Location::Sqlite(path.into()), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_location_shows_itself_as_a_url_that_leads_back_to_it() {
+        for path in ["app.db", "/tmp/app.db", "//odd", "sqlite:odd"] {
+            let location = Location::Sqlite(path.into());
+            assert_eq!(Location::parse(Some(&location.to_string())).unwrap(), location);
         }
     }
 
@@ -175,16 +174,9 @@ mod tests {
         assert!(refusal(None).contains("--url PATH"));
         assert!(refusal(Some("")).contains("ALKSTORE_URL"));
         assert!(refusal(Some("sqlite:")).contains("sqlite:app.db"));
-        for url in [
-            "postgres://u:secret@h/d",
-            "postgresql://u:secret@h/d",
-            "mysql://u:secret@h",
-        ] {
+        for url in ["postgres://u:secret@h/d", "postgresql://u:secret@h/d", "mysql://u:secret@h"] {
             let refusal = refusal(Some(url));
-            assert!(
-                refusal.contains("SQLite file") && !refusal.contains("secret"),
-                "{refusal}"
-            );
+            assert!(refusal.contains("SQLite file") && !refusal.contains("secret"), "{refusal}");
         }
     }
 }

@@ -33,9 +33,7 @@ impl Stored {
 
     /// `", ids 3 to 8"`; nothing if there are none.
     pub(crate) fn span(&self, what: &str) -> String {
-        self.ends
-            .map(|(first, last)| format!(", {what} {first} to {last}"))
-            .unwrap_or_default()
+        self.ends.map(|(first, last)| format!(", {what} {first} to {last}")).unwrap_or_default()
     }
 }
 

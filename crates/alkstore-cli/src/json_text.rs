@@ -25,9 +25,7 @@ impl JsonText {
         let Ok(fields) =
             serde_json::from_str::<std::collections::HashMap<String, &RawValue>>(&self.0)
         else {
-            return Err(anyhow!(
-                "the payload is not an object, so it has no field {field:?}"
-            ));
+            return Err(anyhow!("the payload is not an object, so it has no field {field:?}"));
         };
         let Some(raw) = fields.get(field).map(|raw| raw.get()) else {
             return Ok(None);
@@ -35,9 +33,7 @@ impl JsonText {
         let key = match raw.as_bytes().first() {
             Some(b'"') => serde_json::from_str(raw)?,
             Some(b'{' | b'[') => {
-                return Err(anyhow!(
-                    "field {field:?} holds neither a text nor a number: no key"
-                ));
+                return Err(anyhow!("field {field:?} holds neither a text nor a number: no key"));
             }
             _ if raw == "null" => return Ok(None),
             _ => raw.to_owned(),
@@ -55,9 +51,7 @@ impl JsonText {
 /// What is wrong, and where, without serde_json's own line count.
 fn fault(text: &str, error: &serde_json::Error) -> anyhow::Error {
     let told = error.to_string();
-    let what = told
-        .rsplit_once(" at line ")
-        .map_or(told.as_str(), |(what, _)| what);
+    let what = told.rsplit_once(" at line ").map_or(told.as_str(), |(what, _)| what);
     if text.contains('\n') {
         anyhow!("{what}, at line {} column {}", error.line(), error.column())
     } else {
@@ -71,10 +65,8 @@ pub(crate) async fn enqueue(
     opts: &EnqueueOpts,
     payloads: &[JsonText],
 ) -> Result<Vec<i64>> {
-    let jobs: Result<Vec<_>> = payloads
-        .iter()
-        .map(|text| Ok((text.value()?, opts.clone())))
-        .collect();
+    let jobs: Result<Vec<_>> =
+        payloads.iter().map(|text| Ok((text.value()?, opts.clone()))).collect();
     Ok(queue.enqueue_batch(jobs?).await?)
 }
 
@@ -88,10 +80,7 @@ pub(crate) async fn enqueue_outbox(
     let mut tx = store.begin_tx().await?;
     let mut ids = Vec::with_capacity(payloads.len());
     for text in payloads {
-        ids.push(
-            tx.outbox_enqueue_tx(outbox, opts.clone(), text.value()?)
-                .await?,
-        );
+        ids.push(tx.outbox_enqueue_tx(outbox, opts.clone(), text.value()?).await?);
     }
     tx.commit().await?;
     Ok(ids)
@@ -102,10 +91,8 @@ pub(crate) async fn publish(
     stream: &dyn StreamHandle,
     events: &[(Option<String>, JsonText)],
 ) -> Result<Vec<i64>> {
-    let events: Result<Vec<_>> = events
-        .iter()
-        .map(|(key, text)| Ok((key.clone(), text.value()?)))
-        .collect();
+    let events: Result<Vec<_>> =
+        events.iter().map(|(key, text)| Ok((key.clone(), text.value()?))).collect();
     Ok(stream.publish_batch(events?).await?)
 }
 
@@ -121,15 +108,9 @@ mod tests {
     fn text_is_checked_and_kept() {
         assert_eq!(parse(" {\"b\": 1, \"a\":  2}\r").0, "{\"b\": 1, \"a\":  2}");
         let chain = format!("{:#}", JsonText::parse("{\"a\": }").unwrap_err());
-        assert_eq!(
-            chain,
-            "the payload is not valid JSON: expected value, at column 7"
-        );
+        assert_eq!(chain, "the payload is not valid JSON: expected value, at column 7");
         let chain = format!("{:#}", JsonText::parse("{\n\"a\": }").unwrap_err());
-        assert!(
-            chain.ends_with("expected value, at line 2 column 6"),
-            "{chain}"
-        );
+        assert!(chain.ends_with("expected value, at line 2 column 6"), "{chain}");
         for bad in ["", "  ", "{} {}", "nul", "\u{a0}1", &"[".repeat(200)] {
             assert!(JsonText::parse(bad).is_err(), "{bad}");
         }
@@ -138,25 +119,13 @@ mod tests {
     #[test]
     fn a_field_becomes_the_key_as_written() {
         let key = |text: &str| parse(text).key("user");
-        assert_eq!(
-            key(r#"{"user": "a\u00fc"}"#).unwrap().as_deref(),
-            Some("aü")
-        );
+        assert_eq!(key(r#"{"user": "a\u00fc"}"#).unwrap().as_deref(), Some("aü"));
         let big = r#"{"user": 123456789012345678901234567890}"#;
-        assert_eq!(
-            key(big).unwrap().as_deref(),
-            Some("123456789012345678901234567890")
-        );
+        assert_eq!(key(big).unwrap().as_deref(), Some("123456789012345678901234567890"));
         assert_eq!(key(r#"{"user": true}"#).unwrap().as_deref(), Some("true"));
         assert_eq!(key(r#"{"user": null}"#).unwrap(), None);
         assert_eq!(key(r#"{"id": {"user": 1}}"#).unwrap(), None);
-        for bad in [
-            r#"{"user": {}}"#,
-            r#"{"user": [1]}"#,
-            r#"{"user": " "}"#,
-            "[1]",
-            "7",
-        ] {
+        for bad in [r#"{"user": {}}"#, r#"{"user": [1]}"#, r#"{"user": " "}"#, "[1]", "7"] {
             assert!(key(bad).is_err(), "{bad}");
         }
     }

@@ -20,10 +20,7 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn to_stdout(json: bool) -> Self {
-        Self {
-            out: Box::new(BufWriter::new(io::stdout())),
-            json,
-        }
+        Self { out: Box::new(BufWriter::new(io::stdout())), json }
     }
 
     /// Whether the reader is a machine.
@@ -129,11 +126,7 @@ pub(crate) fn utc(unix_s: i64) -> String {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
     let year = era * 400 + year_of_era + i64::from(month <= 2);
     let (hour, minute, second) = (second / 3_600, second % 3_600 / 60, second % 60);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
@@ -175,19 +168,13 @@ mod tests {
 
     #[test]
     fn shown_text_cannot_steer_a_terminal() {
-        assert_eq!(
-            shown("a\u{1b}[31m\n\u{9b}\u{202e}ü"),
-            "a\\u{1b}[31m\\n\\u{9b}\\u{202e}ü"
-        );
+        assert_eq!(shown("a\u{1b}[31m\n\u{9b}\u{202e}ü"), "a\\u{1b}[31m\\n\\u{9b}\\u{202e}ü");
         assert_eq!(shown_short("äöü", 3), "äöü");
         assert_eq!(shown_short("äöüß", 3), "äöü…");
     }
 
     #[test]
     fn thousands_are_set_apart() {
-        assert_eq!(
-            [0, 999, 1_000, 1_234_567].map(count),
-            ["0", "999", "1,000", "1,234,567"]
-        );
+        assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
     }
 }

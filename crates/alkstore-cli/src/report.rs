@@ -27,10 +27,7 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
 
 /// The chain as it is printed; a cause that only repeats the line above is left out.
 fn lines(error: &anyhow::Error) -> Vec<String> {
-    let mut texts: Vec<String> = error
-        .chain()
-        .map(|cause| shown(&cause.to_string()))
-        .collect();
+    let mut texts: Vec<String> = error.chain().map(|cause| shown(&cause.to_string())).collect();
     texts.dedup();
     let label = |(at, text)| format!("{}: {text}", if at == 0 { "error" } else { "  cause" });
     texts.into_iter().enumerate().map(label).collect()
@@ -42,12 +39,7 @@ mod tests {
 
     #[test]
     fn each_cause_is_one_line_and_none_is_repeated() {
-        let error = anyhow!("no\nspace left")
-            .context("no write")
-            .context("no write");
-        assert_eq!(
-            super::lines(&error),
-            ["error: no write", "  cause: no\\nspace left"]
-        );
+        let error = anyhow!("no\nspace left").context("no write").context("no write");
+        assert_eq!(super::lines(&error), ["error: no write", "  cause: no\\nspace left"]);
     }
 }

@@ -64,16 +64,8 @@ impl<'a> From<&'a Job> for JobLine<'a> {
 }
 
 /// The columns of [`job_row`].
-pub(crate) const JOB_HEADER: &[&str] = &[
-    ">ID",
-    "STATE",
-    ">PRIORITY",
-    ">ATTEMPTS",
-    "RUN AT (UTC)",
-    "WORKER",
-    "ERROR",
-    "PAYLOAD",
-];
+pub(crate) const JOB_HEADER: &[&str] =
+    &[">ID", "STATE", ">PRIORITY", ">ATTEMPTS", "RUN AT (UTC)", "WORKER", "ERROR", "PAYLOAD"];
 
 /// A job's row in a table.
 pub(crate) fn job_row(job: &Job) -> Vec<String> {
@@ -83,14 +75,8 @@ pub(crate) fn job_row(job: &Job) -> Vec<String> {
         job.priority.to_string(),
         format!("{}/{}", job.attempts, job.max_attempts),
         utc(job.run_at),
-        job.worker_id
-            .as_deref()
-            .map(|worker| shown_short(worker, 24))
-            .unwrap_or_default(),
-        job.last_error
-            .as_deref()
-            .map(|error| shown_short(error, 40))
-            .unwrap_or_default(),
+        job.worker_id.as_deref().map(|worker| shown_short(worker, 24)).unwrap_or_default(),
+        job.last_error.as_deref().map(|error| shown_short(error, 40)).unwrap_or_default(),
         payload_short(&job.payload),
     ]
 }
@@ -170,10 +156,7 @@ mod tests {
     fn payloads_keep_their_text_and_stay_on_one_line() {
         let (raw, text) = payload(b"{\"b\": 1.10,\n\"a\": 123456789012345678901234567890}");
         let raw = raw.unwrap();
-        assert_eq!(
-            raw.get(),
-            "{\"b\": 1.10, \"a\": 123456789012345678901234567890}"
-        );
+        assert_eq!(raw.get(), "{\"b\": 1.10, \"a\": 123456789012345678901234567890}");
         assert_eq!(text, None);
         let (raw, text) = payload(b"\xffnot json");
         assert!(raw.is_none());
@@ -182,10 +165,7 @@ mod tests {
 
     #[test]
     fn an_outbox_is_shown_by_its_address() {
-        assert_eq!(
-            address(&alkstore::engine::outbox_queue("webhooks")),
-            "outbox:webhooks"
-        );
+        assert_eq!(address(&alkstore::engine::outbox_queue("webhooks")), "outbox:webhooks");
         assert_eq!(address("emails"), "emails");
     }
 }

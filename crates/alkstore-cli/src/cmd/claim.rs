@@ -46,10 +46,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Result<()> {
     let queue = super::plain_queue(&args.queue)?;
     let queue = store.queue(&queue, QueueOpts::default()).await?;
-    let worker = args
-        .worker
-        .clone()
-        .unwrap_or_else(|| format!("alkstore-{}", std::process::id()));
+    let worker = args.worker.clone().unwrap_or_else(|| format!("alkstore-{}", std::process::id()));
     let jobs = tokio::select! {
         jobs = claim(&*queue, &worker, &args) => jobs?,
         () = interrupted() => return Ok(()),
@@ -63,10 +60,7 @@ pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Res
             out.object(&JobLine::from(job.job()))?;
         }
     } else {
-        out.table(
-            JOB_HEADER,
-            jobs.iter().map(|job| job_row(job.job())).collect(),
-        )?;
+        out.table(JOB_HEADER, jobs.iter().map(|job| job_row(job.job())).collect())?;
     }
     out.flush()?;
     let mut lapsed = Vec::new();
@@ -77,10 +71,7 @@ pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Res
         }
     }
     if !lapsed.is_empty() {
-        bail!(
-            "the claim was over before it was ended, so nothing changed: {}",
-            lapsed.join(", ")
-        );
+        bail!("the claim was over before it was ended, so nothing changed: {}", lapsed.join(", "));
     }
     Ok(())
 }

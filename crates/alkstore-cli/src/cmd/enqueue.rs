@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// Seconds that it is kept once dead [default: for ever].
     #[arg(long, value_name = "SECONDS")]
     retention: Option<i64>,
-    /// Lines of standard input per transaction.
+    /// Lines of standard input per transaction; a pause in the input ends one too.
     #[arg(long, value_name = "LINES", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     batch: u32,
 }
@@ -67,10 +67,7 @@ pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Res
         return Ok(());
     }
     let (queue, ids) = (shown(&args.queue), stored.span("ids"));
-    out.line(format_args!(
-        "{queue}: {} enqueued{ids}",
-        count(stored.count)
-    ))
+    out.line(format_args!("{queue}: {} enqueued{ids}", count(stored.count)))
 }
 
 /// Where the jobs go, and how they are stamped.
@@ -91,11 +88,7 @@ impl<'a> Target<'a> {
             dead_letter_retention_s: args.retention,
             ..defaults
         };
-        let stamped = args
-            .visibility
-            .or(args.backoff)
-            .or(args.retention)
-            .is_some();
+        let stamped = args.visibility.or(args.backoff).or(args.retention).is_some();
         let queue = match address.kind {
             QueueKind::Queue => Some(store.queue(&address.name, stamps).await?),
             _ if stamped => {
@@ -115,12 +108,7 @@ impl<'a> Target<'a> {
             max_attempts: args.max_attempts,
             expires: args.expires,
         };
-        Ok(Self {
-            store,
-            address,
-            queue,
-            opts,
-        })
+        Ok(Self { store, address, queue, opts })
     }
 
     async fn enqueue(&self, payloads: Vec<JsonText>) -> Result<Vec<i64>> {

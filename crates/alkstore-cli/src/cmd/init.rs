@@ -10,14 +10,10 @@ pub(crate) fn run(about: &About, out: &mut Output) -> Result<()> {
     if out.is_json() {
         return out.object(about);
     }
-    let what = if about.created {
-        "created"
-    } else {
-        "was there and is up to date"
-    };
+    let what = if about.created { "created" } else { "was there and is up to date" };
+    let location = shown(&about.location);
     out.line(format_args!(
-        "{} store {}: {what}",
-        about.engine,
-        shown(&about.location)
+        "{} store {location}: {what}; commits survive {}",
+        about.engine, about.commits_survive
     ))
 }

@@ -64,11 +64,7 @@ impl From<State> for JobState {
 
 impl From<DeadArgs> for Args {
     fn from(args: DeadArgs) -> Self {
-        Self {
-            queue: args.queue,
-            state: Some(State::Dead),
-            range: args.range,
-        }
+        Self { queue: args.queue, state: Some(State::Dead), range: args.range }
     }
 }
 
@@ -78,9 +74,7 @@ pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Res
     let (mut after, mut left) = (args.range.after, args.range.limit);
     let mut rows = Vec::new();
     loop {
-        let jobs: Vec<Job> = store
-            .jobs(&args.queue, state, after, left.min(PAGE))
-            .await?;
+        let jobs: Vec<Job> = store.jobs(&args.queue, state, after, left.min(PAGE)).await?;
         for job in &jobs {
             if out.is_json() {
                 out.object(&JobLine::from(job))?;

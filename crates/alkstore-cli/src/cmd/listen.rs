@@ -65,10 +65,7 @@ async fn print(
         *seen += 1;
         let at = Clock::System.now_us() / 1_000_000;
         if out.is_json() {
-            out.object(&WakeLine {
-                channel: &wake.channel,
-                at,
-            })?;
+            out.object(&WakeLine { channel: &wake.channel, at })?;
         } else {
             out.line(format_args!("{}  {}", utc(at), shown(&wake.channel)))?;
         }

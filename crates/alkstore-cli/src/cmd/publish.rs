@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// The top-level field of each payload that holds its key; events without it have none.
     #[arg(long, value_name = "NAME", conflicts_with = "key")]
     key_field: Option<String>,
-    /// Lines of standard input per transaction.
+    /// Lines of standard input per transaction; a pause in the input ends one too.
     #[arg(long, value_name = "LINES", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     batch: u32,
 }
@@ -53,19 +53,13 @@ pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Res
     })
     .await?;
     if let Some(field) = args.key_field.filter(|_| keyless > 0) {
-        eprintln!(
-            "{} events have no field {field:?}, so they have no key",
-            count(keyless)
-        );
+        eprintln!("{} events have no field {field:?}, so they have no key", count(keyless));
     }
     if out.is_json() {
         return Ok(());
     }
     let (stream, offsets) = (shown(&args.stream), stored.span("offsets"));
-    out.line(format_args!(
-        "{stream}: {} published{offsets}",
-        count(stored.count)
-    ))
+    out.line(format_args!("{stream}: {} published{offsets}", count(stored.count)))
 }
 
 #[derive(Serialize)]

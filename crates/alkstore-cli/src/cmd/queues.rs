@@ -33,14 +33,7 @@ impl From<QueueInfo> for QueueLine {
 /// Lists the queues.
 pub(crate) async fn run(store: &dyn Engine, out: &mut Output) -> Result<()> {
     let queues = store.queues().await?.into_iter().map(QueueLine::from);
-    let header = [
-        "QUEUE",
-        ">PENDING",
-        ">READY",
-        ">PROCESSING",
-        ">DEAD",
-        ">OLDEST READY",
-    ];
+    let header = ["QUEUE", ">PENDING", ">READY", ">PROCESSING", ">DEAD", ">OLDEST READY"];
     out.list(&header, queues, |queue| {
         vec![
             shown(&queue.queue),
@@ -48,10 +41,7 @@ pub(crate) async fn run(store: &dyn Engine, out: &mut Output) -> Result<()> {
             queue.ready.to_string(),
             queue.processing.to_string(),
             queue.dead.to_string(),
-            queue
-                .oldest_ready_age_s
-                .map(|age| format!("{age} s"))
-                .unwrap_or_default(),
+            queue.oldest_ready_age_s.map(|age| format!("{age} s")).unwrap_or_default(),
         ]
     })
 }

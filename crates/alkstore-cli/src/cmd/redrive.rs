@@ -42,10 +42,7 @@ pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Res
         let new_ids = store.redrive(&args.queue, &page).await?;
         if out.is_json() {
             for &id in &new_ids {
-                out.object(&Redriven {
-                    queue: &args.queue,
-                    id,
-                })?;
+                out.object(&Redriven { queue: &args.queue, id })?;
             }
         }
         redriven += new_ids.len() as u64;
@@ -58,11 +55,7 @@ pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Res
     if out.is_json() {
         return Ok(());
     }
-    out.line(format_args!(
-        "{}: {} redriven",
-        shown(&args.queue),
-        count(redriven)
-    ))
+    out.line(format_args!("{}: {} redriven", shown(&args.queue), count(redriven)))
 }
 
 /// A redriven job may die again meanwhile: its id is not below the first new one.
@@ -73,9 +66,5 @@ async fn dead_between(
     store: &dyn Engine,
 ) -> Result<Vec<i64>> {
     let jobs = store.jobs(queue, Some(JobState::Dead), after, PAGE).await?;
-    Ok(jobs
-        .iter()
-        .map(|job| job.id)
-        .filter(|&id| id < before)
-        .collect())
+    Ok(jobs.iter().map(|job| job.id).filter(|&id| id < before).collect())
 }

@@ -47,9 +47,7 @@ pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Res
         max_attempts: args.max_attempts,
         expires: args.expires,
     };
-    let made = store
-        .schedule(&args.name, &args.spec, &args.queue, payload, opts)
-        .await?;
+    let made = store.schedule(&args.name, &args.spec, &args.queue, payload, opts).await?;
     if out.is_json() {
         return out.object(&Scheduled {
             schedule: &made.name,
@@ -57,10 +55,5 @@ pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Res
             queue: &made.queue,
         });
     }
-    out.line(format_args!(
-        "{}: {} on {}",
-        shown(&made.name),
-        made.spec,
-        shown(&made.queue)
-    ))
+    out.line(format_args!("{}: {} on {}", shown(&made.name), made.spec, shown(&made.queue)))
 }

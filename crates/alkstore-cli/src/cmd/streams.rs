@@ -24,18 +24,8 @@ struct StreamLine {
 
 impl From<StreamInfo> for StreamLine {
     fn from(stream: StreamInfo) -> Self {
-        let StreamInfo {
-            first,
-            head,
-            length,
-            ..
-        } = stream;
-        Self {
-            stream: stream.name,
-            first,
-            head,
-            length,
-        }
+        let StreamInfo { first, head, length, .. } = stream;
+        Self { stream: stream.name, first, head, length }
     }
 }
 
@@ -74,23 +64,17 @@ impl<'a> ConsumerLine<'a> {
 pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Result<()> {
     let Some(name) = args.stream else {
         let streams = store.streams().await?.into_iter().map(StreamLine::from);
-        return out.list(
-            &["STREAM", ">FIRST", ">HEAD", ">EVENTS"],
-            streams,
-            |stream| {
-                vec![
-                    shown(&stream.stream),
-                    stream.first.to_string(),
-                    stream.head.to_string(),
-                    stream.length.to_string(),
-                ]
-            },
-        );
+        return out.list(&["STREAM", ">FIRST", ">HEAD", ">EVENTS"], streams, |stream| {
+            vec![
+                shown(&stream.stream),
+                stream.first.to_string(),
+                stream.head.to_string(),
+                stream.length.to_string(),
+            ]
+        });
     };
     let consumers = store.consumers(&name).await?;
-    let lines = consumers
-        .into_iter()
-        .map(|consumer| ConsumerLine::new(&name, consumer));
+    let lines = consumers.into_iter().map(|consumer| ConsumerLine::new(&name, consumer));
     out.list(&["CONSUMER", ">OFFSET", ">LAG", "NOTE"], lines, |line| {
         vec![
             shown(&line.consumer),

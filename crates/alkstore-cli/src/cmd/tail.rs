@@ -18,12 +18,7 @@ pub(crate) struct Args {
     /// The stream.
     stream: String,
     /// Only events beyond this offset.
-    #[arg(
-        long,
-        value_name = "OFFSET",
-        default_value_t = 0,
-        conflicts_with = "consumer"
-    )]
+    #[arg(long, value_name = "OFFSET", default_value_t = 0, conflicts_with = "consumer")]
     since: i64,
     /// Only events beyond this consumer's checkpoint.
     #[arg(long)]
@@ -121,11 +116,7 @@ async fn subscribe(
         return Ok(stream.subscribe(consumer).await?);
     }
     // A receiver starts at a checkpoint, so an offset needs one for a moment.
-    let consumer = format!(
-        "alkstore-tail-{}-{}",
-        std::process::id(),
-        Clock::System.now_us()
-    );
+    let consumer = format!("alkstore-tail-{}-{}", std::process::id(), Clock::System.now_us());
     if args.since <= 0 {
         return Ok(stream.subscribe(&consumer).await?);
     }
@@ -142,11 +133,7 @@ fn print(events: &[StreamEvent], out: &mut Output) -> Result<()> {
             continue;
         }
         let (at, payload) = (utc(event.created_at), payload_line(&event.payload));
-        let key = event
-            .key
-            .as_deref()
-            .map(|key| format!("  {}", shown(key)))
-            .unwrap_or_default();
+        let key = event.key.as_deref().map(|key| format!("  {}", shown(key))).unwrap_or_default();
         out.line(format_args!("{}  {at}{key}  {payload}", event.offset))?;
     }
     out.flush()

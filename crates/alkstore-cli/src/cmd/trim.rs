@@ -28,10 +28,6 @@ pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Res
             slowest.offset
         );
     }
-    let trimmed = store
-        .stream(&args.stream)
-        .await?
-        .trim_to(args.offset)
-        .await?;
+    let trimmed = store.stream(&args.stream).await?.trim_to(args.offset).await?;
     super::report_count(out, "trimmed", trimmed)
 }

@@ -15,10 +15,7 @@ pub(crate) struct Args {
 /// Removes the schedule; fails if there is none of this name.
 pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Result<()> {
     if !store.unschedule(&args.name).await? {
-        bail!(
-            "there is no schedule {:?}: see alkstore schedules",
-            shown(&args.name)
-        );
+        bail!("there is no schedule {:?}: see alkstore schedules", shown(&args.name));
     }
     super::report_count(out, "unscheduled", 1)
 }

@@ -17,9 +17,7 @@ fn play(program: &Program, args: &[&str]) -> Value {
 fn found(report: &Value, check: &str) -> i64 {
     let checks = report["checks"].as_array().unwrap();
     let check = checks.iter().find(|line| line["check"] == check);
-    check.unwrap_or_else(|| panic!("{report}"))["found"]
-        .as_i64()
-        .unwrap()
+    check.unwrap_or_else(|| panic!("{report}"))["found"].as_i64().unwrap()
 }
 
 /// The checks that do not hold.
@@ -27,9 +25,8 @@ fn faults(program: &Program, run: &Value) -> Vec<String> {
     let (report, code) = program.json_any(&["demo-audit", &run.to_string()]);
     let checks = report[0]["checks"].as_array().unwrap();
     let faulty = checks.iter().filter(|check| check["ok"] == false);
-    let faults: Vec<String> = faulty
-        .map(|check| check["check"].as_str().unwrap().to_owned())
-        .collect();
+    let faults: Vec<String> =
+        faulty.map(|check| check["check"].as_str().unwrap().to_owned()).collect();
     assert_eq!(code, Some(i32::from(!faults.is_empty())));
     assert_eq!(report[0]["clean"], faults.is_empty());
     faults
@@ -53,10 +50,7 @@ fn without_a_url_it_leaves_nothing_behind() {
     let program = Program::new();
     let folder = tempfile::tempdir().unwrap();
     let table = program.ok_without_url(folder.path(), &["demo", "--orders", "20"]);
-    assert!(
-        table.contains("orders committed") && !table.contains("FAULT"),
-        "{table}"
-    );
+    assert!(table.contains("orders committed") && !table.contains("FAULT"), "{table}");
     assert!(table.contains("wake latency"), "{table}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
@@ -65,20 +59,14 @@ fn without_a_url_it_leaves_nothing_behind() {
 fn orders_may_come_from_a_file() {
     let program = Program::new();
     let file = program.path().with_extension("csv");
-    std::fs::write(
-        &file,
-        "customer,amount_cents\nAda,100\nBo,250\n\"O'Neill, \"\"x\"\"\",7\n",
-    )
-    .unwrap();
+    std::fs::write(&file, "customer,amount_cents\nAda,100\nBo,250\n\"O'Neill, \"\"x\"\"\",7\n")
+        .unwrap();
     let file = file.to_str().unwrap();
     let report = play(&program, &["--input", file]);
     assert_eq!(found(&report, "orders committed"), 3);
     let db = Connection::open(program.path()).unwrap();
-    let sum: i64 = db
-        .query_row("SELECT sum(amount_cents) FROM demo_total", [], |row| {
-            row.get(0)
-        })
-        .unwrap();
+    let sum: i64 =
+        db.query_row("SELECT sum(amount_cents) FROM demo_total", [], |row| row.get(0)).unwrap();
     assert_eq!(sum, 357);
 
     std::fs::write(file, "customer,amount_cents\nAda,100\nBo,two\n").unwrap();
@@ -109,12 +97,7 @@ fn an_interrupt_stops_every_process() {
 fn processes_end_when_the_demo_is_killed() {
     let program = Program::new();
     let mut demo = program.start(&["demo", "--orders", "1000000"]);
-    let run = demo
-        .stderr_line()
-        .split_whitespace()
-        .nth(1)
-        .unwrap()
-        .to_owned();
+    let run = demo.stderr_line().split_whitespace().nth(1).unwrap().to_owned();
     eventually(|| !program.json(&["schedules"]).is_empty());
     drop(demo);
     eventually(|| processes_of(&run).is_empty());
@@ -122,10 +105,7 @@ fn processes_end_when_the_demo_is_killed() {
 
 /// The processes of a run, as the system lists them.
 fn processes_of(run: &str) -> Vec<u32> {
-    let listed = std::process::Command::new("ps")
-        .args(["-eo", "pid=,args="])
-        .output()
-        .unwrap();
+    let listed = std::process::Command::new("ps").args(["-eo", "pid=,args="]).output().unwrap();
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     let ours = |line: &&str| line.contains(" demo-process ") && line.contains(run);
     listed
@@ -141,50 +121,23 @@ const TOTALS: &str = "customers with wrong totals";
 
 /// What is done to the tables, and the checks that must fail then.
 const DOCTORED: &[(&str, &[&str])] = &[
-    (
-        "DELETE FROM demo_email WHERE seq = 3",
-        &["emails sent", LOST],
-    ),
+    ("DELETE FROM demo_email WHERE seq = 3", &["emails sent", LOST]),
     (
         "INSERT INTO demo_email SELECT run, 10, worker, attempts, sends, started_us, sent_us
          FROM demo_email WHERE seq = 9",
         &["emails sent", GHOSTS],
     ),
-    (
-        "UPDATE demo_email SET seq = 10 WHERE seq = 3",
-        &[GHOSTS, LOST],
-    ),
-    (
-        "DELETE FROM demo_webhook WHERE seq = 3",
-        &["webhooks delivered", LOST],
-    ),
-    (
-        "UPDATE demo_webhook SET seq = 10 WHERE seq = 3",
-        &[GHOSTS, LOST],
-    ),
-    (
-        "UPDATE demo_total SET amount_cents = amount_cents + 1",
-        &[TOTALS],
-    ),
+    ("UPDATE demo_email SET seq = 10 WHERE seq = 3", &[GHOSTS, LOST]),
+    ("DELETE FROM demo_webhook WHERE seq = 3", &["webhooks delivered", LOST]),
+    ("UPDATE demo_webhook SET seq = 10 WHERE seq = 3", &[GHOSTS, LOST]),
+    ("UPDATE demo_total SET amount_cents = amount_cents + 1", &[TOTALS]),
     ("UPDATE demo_total SET orders = orders + 1", &[TOTALS]),
     ("DELETE FROM demo_total", &[TOTALS]),
-    (
-        "INSERT INTO demo_total SELECT run, 'nobody', 1, 1 FROM demo_run",
-        &[TOTALS],
-    ),
+    ("INSERT INTO demo_total SELECT run, 'nobody', 1, 1 FROM demo_run", &[TOTALS]),
     ("DELETE FROM demo_report", &["scheduled sweeps"]),
-    (
-        "DELETE FROM demo_held",
-        &["jobs that the killed worker held"],
-    ),
-    (
-        "UPDATE demo_email SET attempts = 1",
-        &["of those, claimed again and done"],
-    ),
-    (
-        "UPDATE demo_webhook SET attempts = 1",
-        &["refused webhooks, delivered later"],
-    ),
+    ("DELETE FROM demo_held", &["jobs that the killed worker held"]),
+    ("UPDATE demo_email SET attempts = 1", &["of those, claimed again and done"]),
+    ("UPDATE demo_webhook SET attempts = 1", &["refused webhooks, delivered later"]),
     (
         "DELETE FROM demo_order WHERE seq = 3",
         &[
@@ -208,10 +161,7 @@ const DOCTORED: &[(&str, &[&str])] = &[
             TOTALS,
         ],
     ),
-    (
-        "UPDATE demo_order SET amount_cents = 0 WHERE seq = 3",
-        &[GHOSTS, TOTALS],
-    ),
+    ("UPDATE demo_order SET amount_cents = 0 WHERE seq = 3", &[GHOSTS, TOTALS]),
 ];
 
 #[test]
@@ -237,21 +187,11 @@ fn the_audit_finds_what_is_wrong() {
     copy.ok(&["trim", &events, &event[0]["offset"].to_string()]);
     assert_eq!(faults(&copy, &run), ["events published", LOST]);
 
-    for address in [
-        format!("demo-{run}-emails"),
-        format!("outbox:demo-{run}-webhooks"),
-    ] {
+    for address in [format!("demo-{run}-emails"), format!("outbox:demo-{run}-webhooks")] {
         let copy = program.copy();
         copy.ok(&["enqueue", &address, "1"]);
-        assert_eq!(
-            faults(&copy, &run),
-            ["jobs left over, waiting, claimed or dead"]
-        );
+        assert_eq!(faults(&copy, &run), ["jobs left over, waiting, claimed or dead"]);
     }
     assert!(program.fails(&["demo-audit", "1"], 1).contains("no run 1"));
-    assert_eq!(
-        faults(&program, &run),
-        [] as [&str; 0],
-        "the original is untouched"
-    );
+    assert_eq!(faults(&program, &run), [] as [&str; 0], "the original is untouched");
 }

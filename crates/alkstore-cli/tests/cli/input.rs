@@ -7,36 +7,18 @@ use crate::program::Program;
 #[test]
 fn a_bad_line_is_named_and_what_is_stored_is_told() {
     let program = Program::new();
-    let stderr = program.fails_with(
-        &["publish", "s", "--batch", "2"],
-        "1\n2\n\n3\n4\n5\n{\"a\" 1}\n7\n",
-        1,
-    );
-    assert!(
-        stderr.contains("4 payloads, up to line 5, are stored"),
-        "{stderr}"
-    );
-    assert!(
-        stderr.contains("go on from line 6") && stderr.contains("line 7 cannot"),
-        "{stderr}"
-    );
+    let stderr =
+        program.fails_with(&["publish", "s", "--batch", "2"], "1\n2\n\n3\n4\n5\n{\"a\" 1}\n7\n", 1);
+    assert!(stderr.contains("4 payloads, up to line 5, are stored"), "{stderr}");
+    assert!(stderr.contains("go on from line 6") && stderr.contains("line 7 cannot"), "{stderr}");
     assert_eq!(program.json(&["tail", "s"]).len(), 4);
 
-    for (input, told) in [
-        ("nope\n", "not valid JSON"),
-        ("1\n{\"k\": []}\n", "no field"),
-    ] {
+    for (input, told) in [("nope\n", "not valid JSON"), ("1\n{\"k\": []}\n", "no field")] {
         let stderr = program.fails_with(&["publish", "t", "--key-field", "k"], input, 1);
-        assert!(
-            stderr.contains("nothing was stored") && stderr.contains(told),
-            "{stderr}"
-        );
+        assert!(stderr.contains("nothing was stored") && stderr.contains(told), "{stderr}");
     }
     let stderr = program.fails(&["enqueue", "q", "{'a': 1}"], 1);
-    assert!(
-        stderr.contains("cause: ") && stderr.contains("column 2"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("cause: ") && stderr.contains("column 2"), "{stderr}");
     assert!(program.json(&["queues"]).is_empty());
 }
 

@@ -30,10 +30,7 @@ impl Program {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.db");
-        Self {
-            _folder: folder,
-            path,
-        }
+        Self { _folder: folder, path }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -43,10 +40,7 @@ impl Program {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_alkstore"));
         command.env("ALKSTORE_URL", &self.path).args(args);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
@@ -68,11 +62,7 @@ impl Program {
     pub(crate) fn ok_with(&self, args: &[&str], input: &str) -> String {
         let output = self.run(args, input);
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "{args:?}: {} {stderr}",
-            output.status
-        );
+        assert!(output.status.success(), "{args:?}: {} {stderr}", output.status);
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -83,36 +73,22 @@ impl Program {
 
     pub(crate) fn json_with(&self, args: &[&str], input: &str) -> Vec<Value> {
         let stdout = self.ok_with(&[&["--json"][..], args].concat(), input);
-        stdout
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// The parsed lines of a command that may fail, and its exit code.
     pub(crate) fn json_any(&self, args: &[&str]) -> (Vec<Value>, Option<i32>) {
         let output = self.run(&[&["--json"][..], args].concat(), "");
         let stdout = String::from_utf8(output.stdout).unwrap();
-        let lines = stdout
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
+        let lines = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         (lines, output.status.code())
     }
 
     /// What a command prints that is given no store, and this folder for temporary files.
     pub(crate) fn ok_without_url(&self, temporary: &Path, args: &[&str]) -> String {
         let mut command = self.command(args);
-        let output = command
-            .env_remove("ALKSTORE_URL")
-            .env("TMPDIR", temporary)
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let output = command.env_remove("ALKSTORE_URL").env("TMPDIR", temporary).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -142,12 +118,7 @@ impl Program {
         let stdin = child.stdin.take();
         let stdout = Some(lines(child.stdout.take().unwrap()));
         let stderr = lines(child.stderr.take().unwrap());
-        Running {
-            child,
-            stdin,
-            stdout,
-            stderr,
-        }
+        Running { child, stdin, stdout, stderr }
     }
 }
 
@@ -162,15 +133,11 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn stdout_line(&mut self) -> String {
         let stdout = self.stdout.as_ref().unwrap();
-        stdout
-            .recv_timeout(DEADLINE)
-            .expect("a line on standard output in time")
+        stdout.recv_timeout(DEADLINE).expect("a line on standard output in time")
     }
 
     pub(crate) fn stderr_line(&mut self) -> String {
-        self.stderr
-            .recv_timeout(DEADLINE)
-            .expect("a line on standard error in time")
+        self.stderr.recv_timeout(DEADLINE).expect("a line on standard error in time")
     }
 
     /// Closes the reading end of standard output.
@@ -179,11 +146,7 @@ impl Running {
     }
 
     pub(crate) fn say(&mut self, text: &str) {
-        self.stdin
-            .as_mut()
-            .unwrap()
-            .write_all(text.as_bytes())
-            .unwrap();
+        self.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
     pub(crate) fn end_input(&mut self) {
@@ -193,13 +156,7 @@ impl Running {
     /// Sends what Ctrl-C sends.
     pub(crate) fn interrupt(&mut self) {
         let id = self.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-INT", &id])
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     }
 
     /// What it still says on standard error until it ends, and its exit code.

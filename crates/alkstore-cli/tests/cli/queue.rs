@@ -7,16 +7,8 @@ use crate::program::Program;
 #[test]
 fn a_job_goes_from_enqueue_to_ack() {
     let program = Program::new();
-    let opts = [
-        "--priority",
-        "-3",
-        "--max-attempts",
-        "7",
-        "--expires",
-        "900",
-        "--visibility",
-        "60",
-    ];
+    let opts =
+        ["--priority", "-3", "--max-attempts", "7", "--expires", "900", "--visibility", "60"];
     let enqueued = program.json(&[&["enqueue", "emails", r#"{"to": "ada"}"#][..], &opts].concat());
     let id = enqueued[0]["id"].as_i64().unwrap();
     assert_eq!(enqueued, [json!({"queue": "emails", "id": id})]);
@@ -56,24 +48,15 @@ fn a_job_goes_from_enqueue_to_ack() {
     let claimed = program.json(&["claim", "emails", "--worker", "w-1"]);
     assert_eq!(claimed[0]["worker_id"], "w-1");
     assert_eq!(claimed[0]["attempts"], 1);
-    assert!(
-        program.json(&["claim", "emails"]).is_empty(),
-        "it is claimed"
-    );
+    assert!(program.json(&["claim", "emails"]).is_empty(), "it is claimed");
     let table = program.ok(&["jobs", "emails", "--state", "processing"]);
-    assert!(
-        table.lines().next().unwrap().starts_with("ID  STATE"),
-        "{table}"
-    );
+    assert!(table.lines().next().unwrap().starts_with("ID  STATE"), "{table}");
     assert!(
         table.contains("processing") && table.contains("w-1") && table.contains("1/7"),
         "{table}"
     );
 
-    assert_eq!(
-        program.json(&["ack", "emails", &id.to_string()]),
-        [json!({"acked": 1})]
-    );
+    assert_eq!(program.json(&["ack", "emails", &id.to_string()]), [json!({"acked": 1})]);
     assert!(program.json(&["jobs", "emails"]).is_empty());
     assert_eq!(program.ok(&["ack", "emails", &id.to_string()]), "0 acked\n");
 }
@@ -85,42 +68,22 @@ fn a_claim_can_end_its_jobs() {
     assert_eq!(program.json(&["claim", "q", "-n", "2", "--ack"]).len(), 2);
     assert_eq!(program.json(&["queues"])[0]["pending"], 1);
 
-    program.ok(&[
-        "claim",
-        "q",
-        "--retry",
-        "--delay",
-        "0",
-        "--error",
-        "smtp is down",
-    ]);
+    program.ok(&["claim", "q", "--retry", "--delay", "0", "--error", "smtp is down"]);
     let again = program.json(&["claim", "q", "--fail", "--error", "no such\naddress"]);
     assert_eq!(again[0]["attempts"], 2);
     let dead = program.json(&["dead", "q"]);
     assert_eq!(dead[0]["last_error"], "no such\naddress");
-    assert!(
-        program.ok(&["dead", "q"]).contains("no such\\naddress"),
-        "one row, one line"
-    );
+    assert!(program.ok(&["dead", "q"]).contains("no such\\naddress"), "one row, one line");
 
     assert_eq!(program.json(&["redrive", "q", "--all"]).len(), 1);
     assert!(program.json(&["dead", "q"]).is_empty());
     let jobs = program.json(&["jobs", "q"]);
-    assert_eq!(
-        (&jobs[0]["payload"], &jobs[0]["attempts"]),
-        (&json!(3), &json!(0))
-    );
+    assert_eq!((&jobs[0]["payload"], &jobs[0]["attempts"]), (&json!(3), &json!(0)));
 
     program.ok(&["claim", "q", "--fail"]);
     let id = program.json(&["dead", "q"])[0]["id"].to_string();
-    assert_eq!(
-        program.json(&["discard", "q", &id]),
-        [json!({"discarded": 1})]
-    );
-    assert_eq!(
-        program.json(&["cancel", "q", &id]),
-        [json!({"cancelled": 0})]
-    );
+    assert_eq!(program.json(&["discard", "q", &id]), [json!({"discarded": 1})]);
+    assert_eq!(program.json(&["cancel", "q", &id]), [json!({"cancelled": 0})]);
 }
 
 #[test]
@@ -156,10 +119,7 @@ fn jobs_come_in_pages() {
 #[test]
 fn an_outbox_is_filled_and_seen_by_its_address() {
     let program = Program::new();
-    program.ok_with(
-        &["enqueue", "outbox:webhooks"],
-        "{\"order\": 7}\n\n{\"order\": 8}\n",
-    );
+    program.ok_with(&["enqueue", "outbox:webhooks"], "{\"order\": 7}\n\n{\"order\": 8}\n");
     let jobs = program.json(&["jobs", "outbox:webhooks"]);
     assert_eq!(jobs.len(), 2);
     assert_eq!(jobs[0]["queue"], "outbox:webhooks");

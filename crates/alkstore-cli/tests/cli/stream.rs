@@ -10,24 +10,14 @@ fn events_are_published_and_tailed() {
     program.ok(&["publish", "orders", r#"{"id": 1}"#, "--key", "ada"]);
     let published = program.json_with(
         &["publish", "orders", "--key-field", "who"],
-        concat!(
-            "{\"who\": \"bo\", \"id\": 2}\n",
-            "{\"who\": 7, \"id\": 3}\r\n",
-            "{\"id\": 4}",
-        ),
+        concat!("{\"who\": \"bo\", \"id\": 2}\n", "{\"who\": 7, \"id\": 3}\r\n", "{\"id\": 4}",),
     );
     assert_eq!(published.len(), 3);
     let events = program.json(&["tail", "orders"]);
     let keys: Vec<&Value> = events.iter().map(|event| &event["key"]).collect();
-    assert_eq!(
-        keys,
-        [&json!("ada"), &json!("bo"), &json!("7"), &Value::Null]
-    );
+    assert_eq!(keys, [&json!("ada"), &json!("bo"), &json!("7"), &Value::Null]);
     let offset = |n: usize| events[n]["offset"].to_string();
-    assert_eq!(
-        published[0],
-        json!({"stream": "orders", "offset": events[1]["offset"]})
-    );
+    assert_eq!(published[0], json!({"stream": "orders", "offset": events[1]["offset"]}));
 
     let since = program.json(&["tail", "orders", "--since", &offset(1)]);
     assert_eq!(since, events[2..]);
@@ -39,10 +29,7 @@ fn events_are_published_and_tailed() {
     );
 
     let streams = program.json(&["streams"]);
-    assert_eq!(
-        (&streams[0]["stream"], &streams[0]["length"]),
-        (&json!("orders"), &json!(4))
-    );
+    assert_eq!((&streams[0]["stream"], &streams[0]["length"]), (&json!("orders"), &json!(4)));
 }
 
 #[test]
@@ -51,11 +38,7 @@ fn a_consumers_checkpoint_moves_only_when_asked_to() {
     program.ok_with(&["publish", "s"], "1\n2\n3\n");
     let read = |args: &[&str]| -> Vec<Value> {
         let args = [&["tail", "s", "--consumer", "c"][..], args].concat();
-        program
-            .json(&args)
-            .iter()
-            .map(|event| event["payload"].clone())
-            .collect()
+        program.json(&args).iter().map(|event| event["payload"].clone()).collect()
     };
     assert_eq!(read(&["-n", "2"]), [json!(1), json!(2)]);
     assert_eq!(read(&["-n", "2", "--save"]), [json!(1), json!(2)]);
@@ -63,10 +46,7 @@ fn a_consumers_checkpoint_moves_only_when_asked_to() {
     assert_eq!(read(&["-n", "1", "--follow", "--save"]), [json!(3)]);
     assert_eq!(read(&[]), [] as [Value; 0]);
     let consumers = program.json(&["streams", "s"]);
-    assert_eq!(
-        (&consumers[0]["consumer"], &consumers[0]["lag"]),
-        (&json!("c"), &json!(0))
-    );
+    assert_eq!((&consumers[0]["consumer"], &consumers[0]["lag"]), (&json!("c"), &json!(0)));
 }
 
 #[test]
@@ -96,14 +76,8 @@ fn trimming_spares_what_a_consumer_has_not_read() {
     program.ok(&["tail", "s", "--consumer", "slow", "-n", "1", "--save"]);
     let last = program.json(&["tail", "s"])[2]["offset"].to_string();
     let stderr = program.fails(&["trim", "s", &last], 1);
-    assert!(
-        stderr.contains("\"slow\"") && stderr.contains("--force"),
-        "{stderr}"
-    );
-    assert_eq!(
-        program.json(&["trim", "s", &last, "--force"]),
-        [json!({"trimmed": 3})]
-    );
+    assert!(stderr.contains("\"slow\"") && stderr.contains("--force"), "{stderr}");
+    assert_eq!(program.json(&["trim", "s", &last, "--force"]), [json!({"trimmed": 3})]);
     let consumers = program.json(&["streams", "s"]);
     assert_eq!(consumers[0]["trimmed_past"], true);
 }

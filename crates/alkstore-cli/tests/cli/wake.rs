@@ -31,13 +31,7 @@ fn a_notification_wakes_listeners() {
 #[test]
 fn schedules_fire_while_they_are_run() {
     let program = Program::new();
-    program.ok(&[
-        "schedule",
-        "report",
-        "@every 1s",
-        "reports",
-        r#"{"kind": "daily"}"#,
-    ]);
+    program.ok(&["schedule", "report", "@every 1s", "reports", r#"{"kind": "daily"}"#]);
     let stderr = program.fails(&["schedule", "other", "daily", "reports"], 1);
     assert!(stderr.contains("@every 15m"), "{stderr}");
     let schedules = program.json(&["schedules"]);
@@ -58,9 +52,5 @@ fn schedules_fire_while_they_are_run() {
     assert!(program.json(&["locks"]).is_empty(), "the lead is given up");
 
     program.ok(&["unschedule", "report"]);
-    assert!(
-        program
-            .fails(&["unschedule", "report"], 1)
-            .contains("no schedule")
-    );
+    assert!(program.fails(&["unschedule", "report"], 1).contains("no schedule"));
 }

@@ -31,14 +31,9 @@ pub(crate) async fn run(args: Args, location: &Location, out: &mut Output) -> Re
     let opened = open(location, IfMissing::Refuse)?;
     let reader = Reader::open(location)?;
     let row = reader
-        .numbers(
-            "SELECT orders FROM demo_run WHERE run = $1",
-            &params![args.run],
-        )
+        .numbers("SELECT orders FROM demo_run WHERE run = $1", &params![args.run])
         .context("this store has no demo's tables")?;
-    let [orders] = row[..] else {
-        bail!("this store has no run {}", args.run)
-    };
+    let [orders] = row[..] else { bail!("this store has no run {}", args.run) };
     let report = audit(&*opened.store, &reader, &Pipeline::new(args.run, orders)).await?;
     report.print(None, out)?;
     opened.store.shut_down().await;
@@ -56,25 +51,13 @@ pub(super) async fn audit(
     let events = Events::read(&*stream, &orders).await?;
     let behind = events.last - stream.get_offset(projection::CONSUMER).await?;
     let mut checks = check_rows(reader, pipeline, &orders, &events)?;
-    checks.push(Check::exactly(
-        "events behind the totals' checkpoint",
-        0,
-        behind,
-    ));
+    checks.push(Check::exactly("events behind the totals' checkpoint", 0, behind));
     let mut left = 0;
     for queue in [&pipeline.emails, &format!("outbox:{}", pipeline.webhooks)] {
         left += i64::try_from(store.jobs(queue, None, None, PAGE).await?.len())?;
     }
-    checks.push(Check::exactly(
-        "jobs left over, waiting, claimed or dead",
-        0,
-        left,
-    ));
-    Ok(Report {
-        run: pipeline.run,
-        checks,
-        figures: Figures::read(reader, pipeline)?,
-    })
+    checks.push(Check::exactly("jobs left over, waiting, claimed or dead", 0, left));
+    Ok(Report { run: pipeline.run, checks, figures: Figures::read(reader, pipeline)? })
 }
 
 fn check_rows(
@@ -83,31 +66,17 @@ fn check_rows(
     orders: &BTreeMap<i64, Order>,
     events: &Events,
 ) -> Result<Vec<Check>> {
-    let number = |sql| {
-        reader
-            .numbers(sql, &params![pipeline.run])
-            .map(|row| row[0])
-    };
+    let number = |sql| reader.numbers(sql, &params![pipeline.run]).map(|row| row[0]);
     let committed = i64::try_from(orders.len())?;
     let called_off = number("SELECT coalesce(max(called_off), 0) FROM demo_run WHERE run = $1")?;
-    let survivors = orders
-        .values()
-        .filter(|order| order.is_called_off())
-        .count();
-    let refused = orders
-        .keys()
-        .filter(|&&seq| relay::is_refused(seq, 1))
-        .count();
+    let survivors = orders.values().filter(|order| order.is_called_off()).count();
+    let refused = orders.keys().filter(|&&seq| relay::is_refused(seq, 1)).count();
     let held = number("SELECT count(*) FROM demo_held WHERE run = $1")?;
     let lost = number(LOST)? + events.missing;
     let ghosts = number(GHOSTS)? + events.ghosts;
     Ok(vec![
         Check::exactly("orders committed", pipeline.orders - called_off, committed),
-        Check::exactly(
-            "orders rolled back",
-            called_off,
-            called_off - i64::try_from(survivors)?,
-        ),
+        Check::exactly("orders rolled back", called_off, called_off - i64::try_from(survivors)?),
         Check::exactly("events published", committed, events.count),
         Check::exactly(
             "emails sent",
@@ -123,11 +92,7 @@ fn check_rows(
         Check::exactly("lost: an order without an effect", 0, lost),
         Check::exactly("customers with wrong totals", 0, number(WRONG_TOTALS)?),
         Check::at_least("jobs that the killed worker held", 1, held),
-        Check::exactly(
-            "of those, claimed again and done",
-            held,
-            number(TAKEN_OVER)?,
-        ),
+        Check::exactly("of those, claimed again and done", held, number(TAKEN_OVER)?),
         Check::exactly(
             "refused webhooks, delivered later",
             i64::try_from(refused)?,
@@ -174,11 +139,7 @@ const TAKEN_OVER: &str = "
 fn redelivered(reader: &Reader, pipeline: &Pipeline) -> Result<i64> {
     let sql = "SELECT seq FROM demo_webhook WHERE run = $1 AND attempts > 1";
     let rows = reader.query(sql, &params![pipeline.run])?;
-    Ok(i64::try_from(
-        rows.iter()
-            .filter(|row| relay::is_refused(row[0].int(), 1))
-            .count(),
-    )?)
+    Ok(i64::try_from(rows.iter().filter(|row| relay::is_refused(row[0].int(), 1)).count())?)
 }
 
 fn read_orders(reader: &Reader, run: i64) -> Result<BTreeMap<i64, Order>> {
@@ -186,14 +147,7 @@ fn read_orders(reader: &Reader, run: i64) -> Result<BTreeMap<i64, Order>> {
     let rows = reader.query(sql, &params![run])?;
     let order = |row: &Vec<Cell>| {
         let (seq, amount_cents) = (row[0].int(), row[2].int());
-        (
-            seq,
-            Order {
-                seq,
-                customer: row[1].text().to_owned(),
-                amount_cents,
-            },
-        )
+        (seq, Order { seq, customer: row[1].text().to_owned(), amount_cents })
     };
     Ok(rows.iter().map(order).collect())
 }

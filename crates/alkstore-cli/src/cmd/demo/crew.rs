@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::connect::Location;
 
@@ -57,13 +57,7 @@ pub(super) struct Crew {
 impl Crew {
     pub(super) fn new(pipeline: Pipeline, location: &Location) -> Self {
         let (say, said) = mpsc::unbounded_channel();
-        Self {
-            pipeline,
-            url: location.to_string(),
-            members: Vec::new(),
-            said,
-            say,
-        }
+        Self { pipeline, url: location.to_string(), members: Vec::new(), said, say }
     }
 
     /// Starts a process.
@@ -85,9 +79,7 @@ impl Crew {
         // Ctrl-C goes to the terminal's group: only the parent shall get it.
         #[cfg(unix)]
         command.process_group(0);
-        let mut process = command
-            .spawn()
-            .with_context(|| format!("cannot start {name}"))?;
+        let mut process = command.spawn().with_context(|| format!("cannot start {name}"))?;
         let missing = || anyhow!("{name} has no pipes");
         let input = process.stdin.take().ok_or_else(missing)?;
         let output = process.stdout.take().ok_or_else(missing)?;
@@ -96,10 +88,7 @@ impl Crew {
         tokio::spawn(async move {
             let mut lines = BufReader::new(output).lines();
             while let Ok(Some(line)) = lines.next_line().await {
-                let _ = say.send(Said {
-                    name: speaker.clone(),
-                    line,
-                });
+                let _ = say.send(Said { name: speaker.clone(), line });
             }
         });
         let errors = tokio::spawn(async move {
@@ -129,13 +118,13 @@ impl Crew {
     /// Waits until every process has opened the store.
     pub(super) async fn ready(&mut self) -> Result<()> {
         let mut waiting = self.members.len();
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = Instant::now() + PATIENCE;
         while waiting > 0 {
             tokio::select! {
                 said = self.heard() => waiting -= usize::from(said.line == READY),
-                () = tokio::time::sleep(Duration::from_millis(100)) => self.check().await?,
+                () = sleep(Duration::from_millis(100)) => self.check().await?,
             }
-            if tokio::time::Instant::now() > deadline {
+            if Instant::now() > deadline {
                 bail!("{waiting} processes did not open the store in time");
             }
         }
@@ -154,10 +143,7 @@ impl Crew {
 
     /// The name of a process in this role.
     pub(super) fn any(&self, role: Role) -> Option<String> {
-        self.members
-            .iter()
-            .find(|member| member.role == role)
-            .map(|member| member.name.clone())
+        self.members.iter().find(|member| member.role == role).map(|member| member.name.clone())
     }
 
     /// Kills a process as the system would: it learns nothing of it.
@@ -166,29 +152,24 @@ impl Crew {
             bail!("there is no process {name}");
         };
         let mut member = self.members.swap_remove(at);
-        member
-            .process
-            .kill()
-            .await
-            .with_context(|| format!("cannot kill {name}"))
+        member.process.kill().await.with_context(|| format!("cannot kill {name}"))
     }
 
     /// Asks every process to end, waits for it, and kills what is left.
     pub(super) async fn stop(&mut self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
         let mut outcome = Ok(());
         for member in &mut self.members {
             member.input = None;
         }
         for mut member in self.members.drain(..) {
-            let ended = match timeout(PATIENCE, member.process.wait()).await {
+            let ended = match timeout_at(deadline, member.process.wait()).await {
                 Ok(Ok(status)) if status.success() => Ok(()),
                 Ok(Ok(status)) => Err(member.fault(format!("ended with {status}")).await),
                 Ok(Err(error)) => Err(error.into()),
                 Err(_) => {
                     member.process.kill().await?;
-                    Err(member
-                        .fault("did not end in time and was killed".to_owned())
-                        .await)
+                    Err(member.fault("did not end in time and was killed".to_owned()).await)
                 }
             };
             outcome = outcome.and(ended);

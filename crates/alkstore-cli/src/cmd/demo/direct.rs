@@ -51,11 +51,7 @@ pub(super) async fn play(stage: &Stage<'_>, orders: Vec<Order>, crew: &mut Crew)
     stage.progress.expect(u64::try_from(committed)?);
     // A task of its own, so that the looking does not delay the orders.
     let mut placing = JoinSet::new();
-    placing.spawn(place_all(
-        Arc::clone(stage.store),
-        stage.pipeline.clone(),
-        orders,
-    ));
+    placing.spawn(place_all(Arc::clone(stage.store), stage.pipeline.clone(), orders));
     watch(stage, i64::try_from(committed)?, &mut placing, crew).await
 }
 
@@ -114,10 +110,7 @@ async fn watch(
         if counts != last {
             (last, moved) = (counts, Instant::now());
         } else if moved.elapsed() > STUCK {
-            bail!(
-                "nothing has moved for {} s: {counts:?} of {committed}",
-                STUCK.as_secs()
-            );
+            bail!("nothing has moved for {} s: {counts:?} of {committed}", STUCK.as_secs());
         }
         let all = [counts.orders, counts.emails, counts.events, counts.webhooks];
         if placing.is_empty()
@@ -144,9 +137,7 @@ async fn replace(
         _ => "projection-2".to_owned(),
     };
     crew.start(role, &heir)?;
-    stage
-        .progress
-        .say(format!("{name} killed {when}; {heir} started"));
+    stage.progress.say(format!("{name} killed {when}; {heir} started"));
     Ok(())
 }
 
@@ -155,12 +146,7 @@ async fn is_drained(stage: &Stage<'_>) -> Result<bool> {
     let outbox = format!("outbox:{}", stage.pipeline.webhooks);
     for queue in [&stage.pipeline.emails, &outbox] {
         for state in [JobState::Pending, JobState::Processing] {
-            if !stage
-                .store
-                .jobs(queue, Some(state), None, 1)
-                .await?
-                .is_empty()
-            {
+            if !stage.store.jobs(queue, Some(state), None, 1).await?.is_empty() {
                 return Ok(false);
             }
         }
@@ -178,13 +164,9 @@ fn read_counts(reader: &Reader, run: i64) -> Result<Counts> {
         &params![run],
     )?;
     match numbers[..] {
-        [orders, emails, events, webhooks, reports] => Ok(Counts {
-            orders,
-            emails,
-            events,
-            webhooks,
-            reports,
-        }),
+        [orders, emails, events, webhooks, reports] => {
+            Ok(Counts { orders, emails, events, webhooks, reports })
+        }
         _ => bail!("the counts are not five numbers"),
     }
 }

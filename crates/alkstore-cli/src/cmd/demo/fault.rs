@@ -19,11 +19,7 @@ pub(super) struct Fault<'a> {
 
 impl<'a> Fault<'a> {
     pub(super) fn new(pipeline: &'a Pipeline, worker: &'a str) -> Self {
-        Self {
-            pipeline,
-            worker,
-            over: false,
-        }
+        Self { pipeline, worker, over: false }
     }
 
     /// Whether it is this worker's turn. The rows that say so also tell the audit which jobs the
@@ -38,10 +34,7 @@ impl<'a> Fault<'a> {
         }
         let orders: Result<Vec<Order>> = jobs.iter().map(|job| job.job().payload_as()).collect();
         let orders = orders?;
-        if !orders
-            .iter()
-            .any(|order| order.seq > self.pipeline.orders / 2)
-        {
+        if !orders.iter().any(|order| order.seq > self.pipeline.orders / 2) {
             return Ok(false);
         }
         self.over = true;

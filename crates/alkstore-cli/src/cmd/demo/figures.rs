@@ -76,10 +76,7 @@ impl Figures {
             grouped(self.emails_sent)
         ))?;
         let ms = |us: Option<i64>| {
-            us.map_or_else(
-                || "–".to_owned(),
-                |us| format!("{}.{:03} ms", us / 1_000, us % 1_000),
-            )
+            us.map_or_else(|| "–".to_owned(), |us| format!("{}.{:03} ms", us / 1_000, us % 1_000))
         };
         out.line(format_args!(
             "wake latency  p50 {}, p99 {}: commit to start in another process, {} wakes",
@@ -103,14 +100,8 @@ mod tests {
     #[test]
     fn percentiles_are_nearest_ranks() {
         let values: Vec<i64> = (1..=200).collect();
-        assert_eq!(
-            (percentile(&values, 50), percentile(&values, 99)),
-            (Some(100), Some(198))
-        );
-        assert_eq!(
-            (percentile(&[7], 50), percentile(&[7], 99)),
-            (Some(7), Some(7))
-        );
+        assert_eq!((percentile(&values, 50), percentile(&values, 99)), (Some(100), Some(198)));
+        assert_eq!((percentile(&[7], 50), percentile(&[7], 99)), (Some(7), Some(7)));
         assert_eq!(percentile(&[], 50), None);
     }
 }

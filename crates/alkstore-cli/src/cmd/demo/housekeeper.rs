@@ -16,20 +16,9 @@ const SCHEDULE: &str = "demo-housekeeping";
 /// Registers the schedule, then fires and works until told to stop.
 pub(super) async fn run(store: &dyn Store, pipeline: &Pipeline, stop: &StopToken) -> Result<()> {
     store.unschedule(SCHEDULE).await?;
-    let opts = ScheduleOpts {
-        expires: Some(60),
-        ..Default::default()
-    };
+    let opts = ScheduleOpts { expires: Some(60), ..Default::default() };
     let queue = &pipeline.housekeeping;
-    store
-        .schedule(
-            SCHEDULE,
-            "@every 1s",
-            queue,
-            json!({"sweep": &pipeline.emails}),
-            opts,
-        )
-        .await?;
+    store.schedule(SCHEDULE, "@every 1s", queue, json!({"sweep": &pipeline.emails}), opts).await?;
     tokio::try_join!(lead(store, stop), work(store, pipeline, stop)).map(drop)
 }
 
@@ -56,9 +45,7 @@ async fn lead(store: &dyn Store, stop: &StopToken) -> Result<()> {
 }
 
 async fn work(store: &dyn Store, pipeline: &Pipeline, stop: &StopToken) -> Result<()> {
-    let fires = store
-        .queue(&pipeline.housekeeping, QueueOpts::default())
-        .await?;
+    let fires = store.queue(&pipeline.housekeeping, QueueOpts::default()).await?;
     let emails = store.queue(&pipeline.emails, QueueOpts::default()).await?;
     while !stop.is_cancelled() {
         let Some(job) = fires.claim_one("housekeeper").await? else {

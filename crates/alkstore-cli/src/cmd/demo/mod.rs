@@ -84,17 +84,24 @@ pub(crate) async fn run(args: Args, url: Option<&str>, out: &mut Output) -> Resu
         played = direct::play(&stage, orders, &mut crew) => played,
         () = interrupted() => Err(anyhow!("interrupted: every process is stopped, no audit was made")),
     };
-    let stopped = crew.stop().await;
+    let stopped = tokio::select! {
+        stopped = crew.stop() => stopped,
+        // Whoever insists does not wait for the processes: dropping them kills them.
+        () = interrupted() => Err(anyhow!("interrupted")),
+    };
+    drop(crew);
     let unscheduled = housekeeper::unschedule(&*store).await;
     progress.clear();
     // What ended the play is the cause of what may have gone wrong after it.
-    played.and(stopped).and(unscheduled)?;
-
-    let report = audit::audit(&*store, &Reader::open(&place.location)?, &pipeline).await?;
+    let audited = match played.and(stopped).and(unscheduled) {
+        Ok(()) => audit::audit(&*store, &Reader::open(&place.location)?, &pipeline).await,
+        Err(error) => Err(error),
+    };
     store.shut_down().await;
+    let report = audited?;
     report.print(Some(started.elapsed()), out)?;
     report.verdict().map_err(|fault| match place.keep() {
-        Some(path) => fault.context(format!("the store is kept at {path}")),
+        Some(path) => anyhow!("{fault}; the store is kept at {path}"),
         None => fault,
     })
 }
@@ -108,26 +115,18 @@ struct Place {
 impl Place {
     fn new(url: Option<&str>) -> Result<Self> {
         if url.is_some_and(|url| !url.is_empty()) {
-            return Ok(Self {
-                location: Location::parse(url)?,
-                folder: None,
-            });
+            return Ok(Self { location: Location::parse(url)?, folder: None });
         }
         let folder = tempfile::Builder::new()
             .prefix("alkstore-demo-")
             .tempdir()
             .context("cannot make a folder for the demo's store")?;
         let location = Location::Sqlite(folder.path().join("demo.db"));
-        Ok(Self {
-            location,
-            folder: Some(folder),
-        })
+        Ok(Self { location, folder: Some(folder) })
     }
 
     /// Keeps the folder, if it is one of ours, and says where it is.
     fn keep(&mut self) -> Option<String> {
-        self.folder
-            .take()
-            .map(|folder| folder.keep().display().to_string())
+        self.folder.take().map(|folder| folder.keep().display().to_string())
     }
 }

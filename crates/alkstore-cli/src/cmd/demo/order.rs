@@ -18,11 +18,7 @@ impl Order {
     /// The nth order of a run without an input file.
     pub(super) fn sample(seq: i64) -> Self {
         let customer = format!("customer-{:02}", seq * 7 % 50);
-        Self {
-            seq,
-            customer,
-            amount_cents: 1_000 + seq * 37 % 9_000,
-        }
+        Self { seq, customer, amount_cents: 1_000 + seq * 37 % 9_000 }
     }
 
     /// Every tenth order is called off at the last moment.
@@ -68,27 +64,16 @@ pub(super) async fn place(store: &dyn Store, pipeline: &Pipeline, order: &Order)
     business::execute(
         &mut *tx,
         "INSERT INTO demo_order (run, seq, customer, amount_cents) VALUES ($1, $2, $3, $4)",
-        params![
-            pipeline.run,
-            order.seq,
-            order.customer.as_str(),
-            order.amount_cents
-        ],
+        params![pipeline.run, order.seq, order.customer.as_str(), order.amount_cents],
     )
     .await?;
 
     let payload = to_value(order)?;
-    let patient = EnqueueOpts {
-        max_attempts: Some(20),
-        ..Default::default()
-    };
-    tx.enqueue_tx(&pipeline.emails, patient.clone(), payload.clone())
-        .await?;
+    let patient = EnqueueOpts { max_attempts: Some(20), ..Default::default() };
+    tx.enqueue_tx(&pipeline.emails, patient.clone(), payload.clone()).await?;
     let key = Some(order.customer.clone());
-    tx.publish_with_key_tx(&pipeline.events, key, payload.clone())
-        .await?;
-    tx.outbox_enqueue_tx(&pipeline.webhooks, patient, payload)
-        .await?;
+    tx.publish_with_key_tx(&pipeline.events, key, payload.clone()).await?;
+    tx.outbox_enqueue_tx(&pipeline.webhooks, patient, payload).await?;
     tx.notify_tx(&pipeline.webhooks, json!(null)).await?;
 
     if order.is_called_off() {

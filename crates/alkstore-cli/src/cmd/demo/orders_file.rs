@@ -21,17 +21,12 @@ pub(super) fn read(path: &Path) -> Result<Vec<Order>> {
 }
 
 fn parse(text: &str) -> Result<Vec<Order>> {
-    let mut rows = csv::ReaderBuilder::new()
-        .trim(csv::Trim::All)
-        .from_reader(text.as_bytes());
+    let mut rows = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let header = rows.headers()?.clone();
     let column = |name: &str| {
-        header
-            .iter()
-            .position(|column| column == name)
-            .ok_or_else(|| {
-                anyhow!("line 1 has no column {name:?}: the header must be customer,amount_cents")
-            })
+        header.iter().position(|column| column == name).ok_or_else(|| {
+            anyhow!("line 1 has no column {name:?}: the header must be customer,amount_cents")
+        })
     };
     let (customer, amount) = (column("customer")?, column("amount_cents")?);
     let mut orders = Vec::new();
@@ -45,9 +40,7 @@ fn parse(text: &str) -> Result<Vec<Order>> {
 
 /// The line that a row begins on; its position may be that of a blank line before it.
 fn line(text: &str, row: &csv::StringRecord) -> usize {
-    let start = row
-        .position()
-        .and_then(|position| usize::try_from(position.byte()).ok());
+    let start = row.position().and_then(|position| usize::try_from(position.byte()).ok());
     let (before, rest) = text.split_at(start.unwrap_or(0));
     let blank = &rest[..rest.len() - rest.trim_start_matches(['\r', '\n']).len()];
     1 + before.matches('\n').count() + blank.matches('\n').count()
@@ -55,17 +48,12 @@ fn line(text: &str, row: &csv::StringRecord) -> usize {
 
 fn order(seq: i64, customer: &str, amount: &str) -> Result<Order> {
     alkstore::validate_local_name(customer).context("the customer's name cannot be a key")?;
-    let amount_cents: i64 = amount
-        .parse()
-        .with_context(|| format!("amount_cents {amount:?} is no whole number"))?;
+    let amount_cents: i64 =
+        amount.parse().with_context(|| format!("amount_cents {amount:?} is no whole number"))?;
     if !(0..=MOST_CENTS).contains(&amount_cents) {
         bail!("amount_cents must lie between 0 and {MOST_CENTS}");
     }
-    Ok(Order {
-        seq,
-        customer: customer.to_owned(),
-        amount_cents,
-    })
+    Ok(Order { seq, customer: customer.to_owned(), amount_cents })
 }
 
 #[cfg(test)]
@@ -77,14 +65,7 @@ mod tests {
         let orders = parse("amount_cents, note ,customer\n250,x,\"Ada, L.\"\n 7 ,,Bo\n");
         let orders = orders.unwrap();
         assert_eq!(orders.len(), 2);
-        assert_eq!(
-            orders[0],
-            Order {
-                seq: 1,
-                customer: "Ada, L.".to_owned(),
-                amount_cents: 250
-            }
-        );
+        assert_eq!(orders[0], Order { seq: 1, customer: "Ada, L.".to_owned(), amount_cents: 250 });
         assert_eq!((orders[1].seq, orders[1].amount_cents), (2, 7));
     }
 
@@ -93,10 +74,7 @@ mod tests {
         let refusal = |text: &str| format!("{:#}", parse(text).unwrap_err());
         assert!(refusal("customer,cents\nAda,1\n").contains("no column \"amount_cents\""));
         let refused = refusal("customer,amount_cents\nAda,1\n\nBo,1.5\n");
-        assert!(
-            refused.starts_with("line 4 is no order: amount_cents \"1.5\""),
-            "{refused}"
-        );
+        assert!(refused.starts_with("line 4 is no order: amount_cents \"1.5\""), "{refused}");
         assert!(refusal("customer,amount_cents\nAda,-1\n").contains("line 2"));
         assert!(refusal("customer,amount_cents\n ,1\n").contains("line 2"));
         assert!(refusal("customer,amount_cents\nAda\n").contains("line: 2"));

@@ -46,14 +46,21 @@ pub(crate) async fn run(args: Args, location: &Location) -> Result<()> {
     let store = &*opened.store;
     let pipeline = Pipeline::new(args.run, args.orders);
     let mut stdout = std::io::stdout();
-    writeln!(stdout, "{READY}")
-        .and_then(|()| stdout.flush())
-        .context("the demo has gone")?;
-    match args.role {
-        Role::Worker => worker::run(store, &pipeline, &args.name, &stop).await?,
-        Role::Projection => projection::run(store, &pipeline, &stop).await?,
-        Role::Relay => relay::run(store, &pipeline, &stop).await?,
-        Role::Housekeeper => housekeeper::run(store, &pipeline, &stop).await?,
+    writeln!(stdout, "{READY}").and_then(|()| stdout.flush()).context("the demo has gone")?;
+    loop {
+        let outcome = match args.role {
+            Role::Worker => worker::run(store, &pipeline, &args.name, &stop).await,
+            Role::Projection => projection::run(store, &pipeline, &stop).await,
+            Role::Relay => relay::run(store, &pipeline, &stop).await,
+            Role::Housekeeper => housekeeper::run(store, &pipeline, &stop).await,
+        };
+        match outcome {
+            // A database that is busy for long is no reason to give up: every role can start anew.
+            Err(error) if error.is_transient() && !stop.is_cancelled() => {
+                eprintln!("{} starts anew: {error}", args.name);
+            }
+            outcome => break outcome?,
+        }
     }
     opened.store.shut_down().await;
     Ok(())

@@ -35,18 +35,11 @@ impl Progress {
                 ProgressStyle::with_template("{prefix:>9} {bar:40} {human_pos}/{human_len}")
                     .expect("the template is well-formed");
             let bars = ["orders", "emails", "events", "webhooks"].map(|name| {
-                all.add(
-                    ProgressBar::new(orders)
-                        .with_style(style.clone())
-                        .with_prefix(name),
-                )
+                all.add(ProgressBar::new(orders).with_style(style.clone()).with_prefix(name))
             });
             (all, bars)
         });
-        Self {
-            bars,
-            printed: Cell::new((Counts::default(), Instant::now())),
-        }
+        Self { bars, printed: Cell::new((Counts::default(), Instant::now())) }
     }
 
     /// Tells of something that happened.
@@ -66,13 +59,7 @@ impl Progress {
     }
 
     pub(super) fn show(&self, counts: Counts) {
-        let Counts {
-            orders,
-            emails,
-            events,
-            webhooks,
-            ..
-        } = counts;
+        let Counts { orders, emails, events, webhooks, .. } = counts;
         let parts = [orders, emails, events, webhooks].map(|n| u64::try_from(n).unwrap_or(0));
         if let Some((_, bars)) = &self.bars {
             for (bar, n) in bars.iter().zip(parts) {

@@ -48,8 +48,7 @@ async fn apply(store: &dyn Store, pipeline: &Pipeline, events: &[StreamEvent]) -
         .await?;
     }
     if let Some(last) = events.last() {
-        tx.save_offset_tx(&pipeline.events, CONSUMER, last.offset)
-            .await?;
+        tx.save_offset_tx(&pipeline.events, CONSUMER, last.offset).await?;
     }
     tx.commit().await
 }

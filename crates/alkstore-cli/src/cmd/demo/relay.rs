@@ -62,10 +62,7 @@ impl Delivery for Webhook<'_> {
         let order: Order = job.job().payload_as()?;
         let attempts = job.job().attempts;
         if is_refused(order.seq, attempts) {
-            return job
-                .retry(Some("the endpoint answered 503".into()), Some(1))
-                .await
-                .map(drop);
+            return job.retry(Some("the endpoint answered 503".into()), Some(1)).await.map(drop);
         }
         let mut tx = self.store.begin_tx().await?;
         business::execute(
@@ -74,12 +71,7 @@ impl Delivery for Webhook<'_> {
              VALUES ($1, $2, $3, 1, $4)
              ON CONFLICT (run, seq) DO UPDATE
              SET attempts = excluded.attempts, deliveries = demo_webhook.deliveries + 1",
-            params![
-                self.pipeline.run,
-                order.seq,
-                attempts,
-                Clock::System.now_us()
-            ],
+            params![self.pipeline.run, order.seq, attempts, Clock::System.now_us()],
         )
         .await?;
         tx.commit().await

@@ -22,23 +22,11 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn exactly(check: &'static str, expected: i64, found: i64) -> Self {
-        Self {
-            check,
-            expected,
-            at_least: false,
-            found,
-            ok: found == expected,
-        }
+        Self { check, expected, at_least: false, found, ok: found == expected }
     }
 
     pub(super) fn at_least(check: &'static str, expected: i64, found: i64) -> Self {
-        Self {
-            check,
-            expected,
-            at_least: true,
-            found,
-            ok: found >= expected,
-        }
+        Self { check, expected, at_least: true, found, ok: found >= expected }
     }
 
     fn row(&self) -> Vec<String> {
@@ -78,10 +66,7 @@ impl Report {
     pub(super) fn verdict(&self) -> Result<()> {
         match self.faults() {
             0 => Ok(()),
-            faults => bail!(
-                "the audit of run {} is not clean: {faults} checks fail",
-                self.run
-            ),
+            faults => bail!("the audit of run {} is not clean: {faults} checks fail", self.run),
         }
     }
 

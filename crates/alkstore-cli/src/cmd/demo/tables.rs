@@ -57,20 +57,24 @@ pub(super) async fn begin_run(store: &dyn Store, orders: &[Order]) -> Result<Pip
     Ok(Pipeline::new(run, count))
 }
 
-/// Records when each order's commit came back, in one transaction after the placing.
+/// Records when each order's commit came back. It comes after the placing, in transactions of a
+/// size that keeps nobody waiting.
 pub(super) async fn record_commits(
     store: &dyn Store,
     pipeline: &Pipeline,
     commits: &[(i64, i64)],
 ) -> alkstore::Result<()> {
-    let mut tx = store.begin_tx().await?;
-    for &(seq, committed_us) in commits {
-        business::execute(
-            &mut *tx,
-            "INSERT INTO demo_commit (run, seq, committed_us) VALUES ($1, $2, $3)",
-            params![pipeline.run, seq, committed_us],
-        )
-        .await?;
+    for part in commits.chunks(500) {
+        let mut tx = store.begin_tx().await?;
+        for &(seq, committed_us) in part {
+            business::execute(
+                &mut *tx,
+                "INSERT INTO demo_commit (run, seq, committed_us) VALUES ($1, $2, $3)",
+                params![pipeline.run, seq, committed_us],
+            )
+            .await?;
+        }
+        tx.commit().await?;
     }
-    tx.commit().await
+    Ok(())
 }

@@ -53,11 +53,7 @@ pub(super) async fn run(
 /// its jobs shall not wait that long if it dies. Jobs whose claim is over are left out.
 async fn shorten_leases(claimed: Vec<Claimed>) -> Result<Vec<Claimed>> {
     let held = try_join_all(claimed.iter().map(|job| job.heartbeat(LEASE_S))).await?;
-    Ok(claimed
-        .into_iter()
-        .zip(held)
-        .filter_map(|(job, held)| held.then_some(job))
-        .collect())
+    Ok(claimed.into_iter().zip(held).filter_map(|(job, held)| held.then_some(job)).collect())
 }
 
 /// Sends the emails and records them. A job may come again, so recording is idempotent.
@@ -78,14 +74,7 @@ pub(super) async fn send(
              VALUES ($1, $2, $3, $4, 1, $5, $6)
              ON CONFLICT (run, seq) DO UPDATE
              SET attempts = excluded.attempts, sends = demo_email.sends + 1",
-            params![
-                pipeline.run,
-                order.seq,
-                worker,
-                attempts,
-                started_us,
-                sent_us
-            ],
+            params![pipeline.run, order.seq, worker, attempts, started_us, sent_us],
         )
         .await?;
     }
