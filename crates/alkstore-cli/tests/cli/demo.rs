@@ -195,3 +195,17 @@ fn the_audit_finds_what_is_wrong() {
     assert!(program.fails(&["demo-audit", "1"], 1).contains("no run 1"));
     assert_eq!(faults(&program, &run), [] as [&str; 0], "the original is untouched");
 }
+
+#[test]
+fn what_is_no_order_stops_nobody_and_is_found() {
+    let program = Program::new();
+    let mut demo = program.start(&["--json", "demo", "--orders", "300"]);
+    let run = demo.stderr_line().split_whitespace().nth(1).unwrap().to_owned();
+    program.ok(&["enqueue", &format!("demo-{run}-emails"), "\"no order\""]);
+    program.ok(&["publish", &format!("demo-{run}-orders"), "\"no order\""]);
+    let (stderr, code) = demo.end();
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("3 checks fail"), "{stderr}");
+    let left = "jobs left over, waiting, claimed or dead";
+    assert_eq!(faults(&program, &run.parse().unwrap()), ["events published", GHOSTS, left]);
+}

@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
-use alkstore::{JobHandle, Result, StopToken, Store};
+use alkstore::{Result, StopToken, Store};
 
 use crate::business::{self, params};
 
-use super::order::{Order, Pipeline};
+use super::order::Pipeline;
 use super::process::HOLDING;
-use super::worker;
+use super::worker::{self, Email};
 
 /// Strikes the first worker that claims an order of the second half.
 pub(super) struct Fault<'a> {
@@ -24,17 +24,11 @@ impl<'a> Fault<'a> {
 
     /// Whether it is this worker's turn. The rows that say so also tell the audit which jobs the
     /// worker held.
-    pub(super) async fn strikes(
-        &mut self,
-        store: &dyn Store,
-        jobs: &[Box<dyn JobHandle>],
-    ) -> Result<bool> {
+    pub(super) async fn strikes(&mut self, store: &dyn Store, emails: &[Email]) -> Result<bool> {
         if self.over {
             return Ok(false);
         }
-        let orders: Result<Vec<Order>> = jobs.iter().map(|job| job.job().payload_as()).collect();
-        let orders = orders?;
-        if !orders.iter().any(|order| order.seq > self.pipeline.orders / 2) {
+        if !emails.iter().any(|email| email.order.seq > self.pipeline.orders / 2) {
             return Ok(false);
         }
         self.over = true;
@@ -49,7 +43,7 @@ impl<'a> Fault<'a> {
             tx.rollback().await?;
             return Ok(false);
         }
-        for order in &orders {
+        for Email { order, .. } in emails {
             business::execute(
                 &mut *tx,
                 "INSERT INTO demo_held (run, seq) VALUES ($1, $2)",
@@ -65,11 +59,11 @@ impl<'a> Fault<'a> {
     pub(super) async fn hang(
         &self,
         store: &dyn Store,
-        jobs: &[Box<dyn JobHandle>],
+        emails: &[Email],
         started_us: i64,
         stop: &StopToken,
     ) -> Result<()> {
-        let sent = &jobs[..jobs.len() / 2];
+        let sent = &emails[..emails.len() / 2];
         worker::send(store, self.pipeline, self.worker, started_us, sent).await?;
         let mut stdout = std::io::stdout();
         // If the parent does not read any more, it has gone, and `stop` comes.

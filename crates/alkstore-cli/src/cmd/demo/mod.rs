@@ -5,8 +5,7 @@
 //! `projection.rs`, `relay.rs` and `housekeeper.rs`; the rest starts, kills and checks them.
 
 pub(super) mod audit;
-mod crew;
-mod direct;
+mod children;
 mod fault;
 mod figures;
 mod housekeeper;
@@ -17,6 +16,7 @@ mod progress;
 mod projection;
 mod relay;
 mod report;
+mod supervise;
 mod tables;
 mod worker;
 
@@ -32,10 +32,10 @@ use crate::connect::{Engine, IfMissing, Location, open};
 use crate::interrupt::interrupted;
 use crate::output::{Output, count};
 
-use self::crew::Crew;
-use self::direct::Stage;
+use self::children::Children;
 use self::order::Order;
 use self::progress::Progress;
+use self::supervise::Supervisor;
 
 /// Runs on a file of its own unless --url is given. The exit code is 1 if the audit finds a fault.
 #[derive(clap::Args)]
@@ -72,8 +72,8 @@ pub(crate) async fn run(args: Args, url: Option<&str>, out: &mut Output) -> Resu
         args.workers
     ));
 
-    let mut crew = Crew::new(pipeline.clone(), &place.location);
-    let stage = Stage {
+    let mut children = Children::new(pipeline.clone(), &place.location);
+    let supervisor = Supervisor {
         store: &store,
         location: &place.location,
         pipeline: &pipeline,
@@ -81,15 +81,15 @@ pub(crate) async fn run(args: Args, url: Option<&str>, out: &mut Output) -> Resu
         workers: args.workers,
     };
     let played = tokio::select! {
-        played = direct::play(&stage, orders, &mut crew) => played,
+        played = supervisor.run(orders, &mut children) => played,
         () = interrupted() => Err(anyhow!("interrupted: every process is stopped, no audit was made")),
     };
     let stopped = tokio::select! {
-        stopped = crew.stop() => stopped,
+        stopped = children.stop() => stopped,
         // Whoever insists does not wait for the processes: dropping them kills them.
         () = interrupted() => Err(anyhow!("interrupted")),
     };
-    drop(crew);
+    drop(children);
     let unscheduled = housekeeper::unschedule(&*store).await;
     progress.clear();
     // What ended the play is the cause of what may have gone wrong after it.

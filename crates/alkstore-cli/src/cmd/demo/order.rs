@@ -54,7 +54,7 @@ impl Pipeline {
     /// How many orders at the start are placed one by one, with a pause: the workers are idle
     /// then, and the time from commit to start is that of a wake.
     pub(super) fn calm_orders(&self) -> i64 {
-        (self.orders / 10).min(100)
+        (self.orders / 10).min(200)
     }
 }
 

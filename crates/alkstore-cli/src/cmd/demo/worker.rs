@@ -17,7 +17,11 @@ const BATCH: i64 = 20;
 /// Seconds until another worker may take over what this one has claimed and not finished.
 const LEASE_S: i64 = 2;
 
-type Claimed = Box<dyn JobHandle>;
+/// A claimed job, and the order in its payload.
+pub(super) struct Email {
+    job: Box<dyn JobHandle>,
+    pub(super) order: Order,
+}
 
 /// Works until told to stop. When nothing is ready it sleeps; a commit wakes it.
 pub(super) async fn run(
@@ -38,22 +42,32 @@ pub(super) async fn run(
             continue;
         }
         let started_us = Clock::System.now_us();
-        let jobs = shorten_leases(claimed).await?;
-        if fault.strikes(store, &jobs).await? {
-            return fault.hang(store, &jobs, started_us, stop).await;
+        let emails = accept(claimed).await?;
+        if fault.strikes(store, &emails).await? {
+            return fault.hang(store, &emails, started_us, stop).await;
         }
-        send(store, pipeline, worker, started_us, &jobs).await?;
-        let ids: Vec<i64> = jobs.iter().map(|job| job.job().id).collect();
+        send(store, pipeline, worker, started_us, &emails).await?;
+        let ids: Vec<i64> = emails.iter().map(|email| email.job.job().id).collect();
         queue.ack_batch(&ids).await?;
     }
     Ok(())
 }
 
-/// A job that was enqueued in a transaction is claimed for 300 s; this worker needs less, and
-/// its jobs shall not wait that long if it dies. Jobs whose claim is over are left out.
-async fn shorten_leases(claimed: Vec<Claimed>) -> Result<Vec<Claimed>> {
+/// Shortens the claims: a job that was enqueued in a transaction is claimed for 300 s, and would
+/// wait that long if this worker died. Drops what is not held any more, buries what is no order.
+async fn accept(claimed: Vec<Box<dyn JobHandle>>) -> Result<Vec<Email>> {
     let held = try_join_all(claimed.iter().map(|job| job.heartbeat(LEASE_S))).await?;
-    Ok(claimed.into_iter().zip(held).filter_map(|(job, held)| held.then_some(job)).collect())
+    let mut emails = Vec::with_capacity(claimed.len());
+    for (job, held) in claimed.into_iter().zip(held) {
+        match job.job().payload_as() {
+            Ok(order) if held => emails.push(Email { job, order }),
+            Ok(_) => {}
+            Err(error) => {
+                job.fail(Some(error.to_string())).await?;
+            }
+        }
+    }
+    Ok(emails)
 }
 
 /// Sends the emails and records them. A job may come again, so recording is idempotent.
@@ -62,11 +76,10 @@ pub(super) async fn send(
     pipeline: &Pipeline,
     worker: &str,
     started_us: i64,
-    jobs: &[Claimed],
+    emails: &[Email],
 ) -> Result<()> {
     let mut tx = store.begin_tx().await?;
-    for job in jobs {
-        let order: Order = job.job().payload_as()?;
+    for Email { job, order } in emails {
         let (attempts, sent_us) = (job.job().attempts, Clock::System.now_us());
         business::execute(
             &mut *tx,

@@ -1,4 +1,4 @@
-//! The processes of a run: started, heard, killed, and always reaped.
+//! The child processes of a run: started, heard, killed, and always reaped.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{ChildStdin, Command};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -25,16 +25,16 @@ pub(super) struct Said {
     pub(super) line: String,
 }
 
-struct Member {
+struct Child {
     name: String,
     role: Role,
-    process: Child,
+    process: tokio::process::Child,
     /// Closing it asks the process to end.
     input: Option<ChildStdin>,
     errors: JoinHandle<String>,
 }
 
-impl Member {
+impl Child {
     /// What happened to it, with what it said last as the cause.
     async fn fault(&mut self, what: String) -> anyhow::Error {
         let what = format!("{} {what}", self.name);
@@ -45,19 +45,19 @@ impl Member {
     }
 }
 
-/// Every process of the run. Dropping it kills them.
-pub(super) struct Crew {
+/// Every child process of the run. Dropping it kills them.
+pub(super) struct Children {
     pipeline: Pipeline,
     url: String,
-    members: Vec<Member>,
+    children: Vec<Child>,
     said: mpsc::UnboundedReceiver<Said>,
     say: mpsc::UnboundedSender<Said>,
 }
 
-impl Crew {
+impl Children {
     pub(super) fn new(pipeline: Pipeline, location: &Location) -> Self {
         let (say, said) = mpsc::unbounded_channel();
-        Self { pipeline, url: location.to_string(), members: Vec::new(), said, say }
+        Self { pipeline, url: location.to_string(), children: Vec::new(), said, say }
     }
 
     /// Starts a process.
@@ -96,7 +96,7 @@ impl Crew {
             let _ = errors.read_to_string(&mut text).await;
             text
         });
-        self.members.push(Member {
+        self.children.push(Child {
             name: name.to_owned(),
             role,
             process,
@@ -110,14 +110,14 @@ impl Crew {
     pub(super) async fn heard(&mut self) -> Said {
         match self.said.recv().await {
             Some(said) => said,
-            // The crew owns a sender, so the channel stays open.
+            // The receiver's owner has a sender too, so the channel stays open.
             None => std::future::pending().await,
         }
     }
 
     /// Waits until every process has opened the store.
     pub(super) async fn ready(&mut self) -> Result<()> {
-        let mut waiting = self.members.len();
+        let mut waiting = self.children.len();
         let deadline = Instant::now() + PATIENCE;
         while waiting > 0 {
             tokio::select! {
@@ -133,9 +133,9 @@ impl Crew {
 
     /// Fails if a process ended without being asked to.
     pub(super) async fn check(&mut self) -> Result<()> {
-        for member in &mut self.members {
-            if let Some(status) = member.process.try_wait()? {
-                return Err(member.fault(format!("ended unasked, with {status}")).await);
+        for child in &mut self.children {
+            if let Some(status) = child.process.try_wait()? {
+                return Err(child.fault(format!("ended unasked, with {status}")).await);
             }
         }
         Ok(())
@@ -143,33 +143,33 @@ impl Crew {
 
     /// The name of a process in this role.
     pub(super) fn any(&self, role: Role) -> Option<String> {
-        self.members.iter().find(|member| member.role == role).map(|member| member.name.clone())
+        self.children.iter().find(|child| child.role == role).map(|child| child.name.clone())
     }
 
     /// Kills a process as the system would: it learns nothing of it.
     pub(super) async fn kill(&mut self, name: &str) -> Result<()> {
-        let Some(at) = self.members.iter().position(|member| member.name == name) else {
+        let Some(at) = self.children.iter().position(|child| child.name == name) else {
             bail!("there is no process {name}");
         };
-        let mut member = self.members.swap_remove(at);
-        member.process.kill().await.with_context(|| format!("cannot kill {name}"))
+        let mut child = self.children.swap_remove(at);
+        child.process.kill().await.with_context(|| format!("cannot kill {name}"))
     }
 
     /// Asks every process to end, waits for it, and kills what is left.
     pub(super) async fn stop(&mut self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         let mut outcome = Ok(());
-        for member in &mut self.members {
-            member.input = None;
+        for child in &mut self.children {
+            child.input = None;
         }
-        for mut member in self.members.drain(..) {
-            let ended = match timeout_at(deadline, member.process.wait()).await {
+        for mut child in self.children.drain(..) {
+            let ended = match timeout_at(deadline, child.process.wait()).await {
                 Ok(Ok(status)) if status.success() => Ok(()),
-                Ok(Ok(status)) => Err(member.fault(format!("ended with {status}")).await),
+                Ok(Ok(status)) => Err(child.fault(format!("ended with {status}")).await),
                 Ok(Err(error)) => Err(error.into()),
                 Err(_) => {
-                    member.process.kill().await?;
-                    Err(member.fault("did not end in time and was killed".to_owned()).await)
+                    child.process.kill().await?;
+                    Err(child.fault("did not end in time and was killed".to_owned()).await)
                 }
             };
             outcome = outcome.and(ended);
