@@ -69,11 +69,13 @@ async fn lead(
             }
             renew_us = after(clock.now_us(), RENEW_S);
         }
+        // Read before the tick: a clock that moves meanwhile must not put the boundary off.
+        let before = clock.now_us();
         let next_us = match engine.tick(lock.fencing_token()).await? {
             Tick::Lost => return Err(Error::LeadershipLost),
             Tick::More => continue,
             Tick::Idle(None) => i64::MAX,
-            Tick::Idle(Some(us)) => clock.now_us().saturating_add(us.max(0)),
+            Tick::Idle(Some(us)) => before.saturating_add(us.max(0)),
         };
         let asleep = first(stop.cancelled(), clock.sleep_until(next_us.min(renew_us)));
         if let First::A(None) = first(changes.recv(), asleep).await {

@@ -61,14 +61,14 @@ where
     let timeout_us = i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX);
     let end = clock.now_us().saturating_add(timeout_us);
     loop {
-        let readiness = check().await?;
-        let now = clock.now_us();
-        let due = match readiness {
+        // Read before the check: a clock that moves meanwhile must not put the due time off.
+        let before = clock.now_us();
+        let due = match check().await? {
             Readiness::Ready => return Ok(true),
-            Readiness::After(us) => now.saturating_add(us.max(0)),
+            Readiness::After(us) => before.saturating_add(us.max(0)),
             Readiness::Idle => i64::MAX,
         };
-        if now >= end {
+        if before >= end {
             return Ok(false);
         }
         if let First::A(None) = first(signal.recv(), clock.sleep_until(due.min(end))).await {
