@@ -58,8 +58,5 @@ fn bench(args: &[String]) -> Result<()> {
 /// The workspace's folder, wherever the command was called.
 fn root() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package
-        .parent()
-        .expect("xtask is a folder of the workspace")
-        .to_owned()
+    package.parent().expect("xtask is a folder of the workspace").to_owned()
 }

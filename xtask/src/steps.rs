@@ -26,14 +26,8 @@ pub(crate) fn cargo(root: &Path) -> Command {
 /// Runs a program to its end, which must be a good one.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let status = command
-        .status()
-        .map_err(|error| format!("cannot run {program}: {error}"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("{program} ended with {status}").into())
-    }
+    let status = command.status().map_err(|error| format!("cannot run {program}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{program} ended with {status}").into()) }
 }
 
 #[cfg(test)]
@@ -52,10 +46,7 @@ mod tests {
     #[test]
     fn programs_must_exist_and_end_well() {
         let mut quiet = Command::new("cargo");
-        quiet
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .arg("--version");
+        quiet.stdout(Stdio::null()).stderr(Stdio::null()).arg("--version");
         assert!(run(&mut quiet).is_ok());
         assert!(run(quiet.arg("--no-such-option")).is_err());
         assert!(run(&mut Command::new("no-such-program")).is_err());

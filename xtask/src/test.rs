@@ -11,19 +11,10 @@ const ROUNDS: (&str, &str) = ("ALKSTORE_TEST_ROUNDS", "4");
 
 pub(crate) fn run_all(root: &Path, all: bool) -> Result<()> {
     let workspace = Workspace::load(root)?;
-    step("format", || {
-        run(cargo(root).args(["fmt", "--all", "--check"]))
-    })?;
+    step("format", || run(cargo(root).args(["fmt", "--all", "--check"])))?;
     step("tidy", || tidy::run(root))?;
     step("lints", || {
-        let clippy = [
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "--deny",
-            "warnings",
-        ];
+        let clippy = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
         run(cargo(root).args(clippy))
     })?;
     step("docs", || {
@@ -36,9 +27,7 @@ pub(crate) fn run_all(root: &Path, all: bool) -> Result<()> {
         })?;
     }
     if all {
-        step("demo", || {
-            run(cargo(root).args(["run", "--release", "--", "demo"]))
-        })?;
+        step("demo", || run(cargo(root).args(["run", "--release", "--", "demo"])))?;
     }
     step("tests", || {
         let mut tests = cargo(root);

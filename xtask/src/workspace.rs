@@ -48,24 +48,16 @@ impl Workspace {
 
     fn parse(metadata: &Value) -> Option<Self> {
         let packages = metadata["packages"].as_array()?.iter().map(Package::parse);
-        Some(Self {
-            packages: packages.collect::<Option<_>>()?,
-        })
+        Some(Self { packages: packages.collect::<Option<_>>()? })
     }
 }
 
 impl Package {
     fn parse(package: &Value) -> Option<Self> {
-        let dependencies = package["dependencies"]
-            .as_array()?
-            .iter()
-            .map(|dependency| {
-                let name = dependency["name"].as_str()?.to_owned();
-                Some(Dependency {
-                    name,
-                    dev: dependency["kind"] == "dev",
-                })
-            });
+        let dependencies = package["dependencies"].as_array()?.iter().map(|dependency| {
+            let name = dependency["name"].as_str()?.to_owned();
+            Some(Dependency { name, dev: dependency["kind"] == "dev" })
+        });
         let targets = package["targets"].as_array()?.iter();
         let examples = targets.filter(|target| target["kind"][0] == "example");
         Some(Self {
@@ -97,10 +89,7 @@ mod tests {
             ],
         }]}))
         .unwrap();
-        assert_eq!(
-            workspace.examples().collect::<Vec<_>>(),
-            [("alkstore-x", "hello")]
-        );
+        assert_eq!(workspace.examples().collect::<Vec<_>>(), [("alkstore-x", "hello")]);
         let dependencies = &workspace.packages[0].dependencies;
         assert!(dependencies[0].name == "alkstore" && !dependencies[0].dev);
         assert!(dependencies[1].name == "tempfile" && dependencies[1].dev);

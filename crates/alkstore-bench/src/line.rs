@@ -14,8 +14,10 @@ pub(crate) struct Plan {
     pub(crate) rounds: usize,
     /// How long each side of a rate runs.
     pub(crate) time: Duration,
-    /// How many jobs are drained.
+    /// How many jobs are drained one by one.
     pub(crate) jobs: usize,
+    /// How many jobs are drained in batches.
+    pub(crate) batched_jobs: usize,
     /// How many batches of 1,000 are written.
     pub(crate) batches: usize,
     pub(crate) dir: PathBuf,
@@ -166,6 +168,7 @@ mod tests {
             rounds,
             time: Duration::ZERO,
             jobs: 0,
+            batched_jobs: 0,
             batches: 0,
             dir,
         }

@@ -54,12 +54,11 @@ where
 }
 
 /// Lets workers repeat the operation, which says how many jobs it did, until all are done.
-pub(crate) fn drain<F, Fut>(round: &Round<'_>, workers: usize, op: F) -> f64
+pub(crate) fn drain<F, Fut>(round: &Round<'_>, jobs: usize, workers: usize, op: F) -> f64
 where
     F: Fn() -> Fut + Clone + Send + 'static,
     Fut: Future<Output = usize> + Send,
 {
-    let jobs = round.plan.jobs;
     round.runtime.block_on(async move {
         let start = Instant::now();
         let repeat = |op: F| async move {

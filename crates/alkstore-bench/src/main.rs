@@ -23,7 +23,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 #[derive(Debug, Parser)]
 #[command(name = "bench")]
 struct Args {
-    /// Short rounds, three of each: under two minutes, for a first look
+    /// Short rounds: under two minutes, for a first look
     #[arg(long)]
     quick: bool,
     /// Only this engine
@@ -35,9 +35,9 @@ struct Args {
     /// Only this durability
     #[arg(long, value_enum)]
     durability: Option<Durability>,
-    /// Rounds of each workload [default: 5, quick: 3]
-    #[arg(long)]
-    rounds: Option<usize>,
+    /// Rounds of each workload
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
     /// Where the databases go, which should be a disk
     #[arg(long, default_value = "target/bench")]
     dir: PathBuf,
@@ -64,9 +64,10 @@ enum Durability {
 fn main() -> Result<()> {
     let args = Args::parse();
     let plan = Plan {
-        rounds: args.rounds.unwrap_or(if args.quick { 3 } else { 5 }).max(1),
-        time: Duration::from_millis(if args.quick { 300 } else { 2_000 }),
-        jobs: if args.quick { 1_000 } else { 20_000 },
+        rounds: args.rounds.into(),
+        time: Duration::from_millis(if args.quick { 200 } else { 2_000 }),
+        jobs: if args.quick { 600 } else { 20_000 },
+        batched_jobs: 20_000,
         batches: if args.quick { 20 } else { 200 },
         dir: args.dir.clone(),
     };

@@ -40,8 +40,9 @@ pub(crate) fn enqueue_batches(round: &Round<'_>, store: &dyn Store) -> Result<f6
 }
 
 pub(crate) fn drain_singly(round: &Round<'_>, store: &dyn Store, workers: usize) -> Result<f64> {
-    let queue = filled(round, store)?;
-    Ok(drain(round, workers, move || {
+    let jobs = round.plan.jobs;
+    let queue = filled(round, store, jobs)?;
+    Ok(drain(round, jobs, workers, move || {
         let queue = queue.clone();
         async move {
             match queue.claim_one(WORKER).await.expect("the store works") {
@@ -53,8 +54,9 @@ pub(crate) fn drain_singly(round: &Round<'_>, store: &dyn Store, workers: usize)
 }
 
 pub(crate) fn drain_batches(round: &Round<'_>, store: &dyn Store) -> Result<f64> {
-    let queue = filled(round, store)?;
-    Ok(drain(round, 1, move || {
+    let jobs = round.plan.batched_jobs;
+    let queue = filled(round, store, jobs)?;
+    Ok(drain(round, jobs, 1, move || {
         let queue = queue.clone();
         async move {
             let jobs = queue
@@ -75,9 +77,9 @@ fn queue(round: &Round<'_>, store: &dyn Store) -> Result<Arc<dyn Queue>> {
         .into())
 }
 
-fn filled(round: &Round<'_>, store: &dyn Store) -> Result<Arc<dyn Queue>> {
+fn filled(round: &Round<'_>, store: &dyn Store, jobs: usize) -> Result<Arc<dyn Queue>> {
     let queue = queue(round, store)?;
-    let batch = vec![(PAYLOAD.clone(), Default::default()); round.plan.jobs];
+    let batch = vec![(PAYLOAD.clone(), Default::default()); jobs];
     round.runtime.block_on(queue.enqueue_batch(batch))?;
     Ok(queue)
 }

@@ -26,13 +26,7 @@ impl Child {
     pub(crate) fn spawn(test: &str, role: &str, args: &OsStr) -> Self {
         let exe = env::current_exe().expect("the running test binary has a path");
         let mut process = Command::new(exe)
-            .args([
-                "--exact",
-                test,
-                "--nocapture",
-                "--include-ignored",
-                "--test-threads=1",
-            ])
+            .args(["--exact", test, "--nocapture", "--include-ignored", "--test-threads=1"])
             .env(ROLE_VAR, role)
             .env(ARGS_VAR, args)
             .stdin(Stdio::piped())
@@ -44,12 +38,7 @@ impl Child {
         let (sender, lines) = mpsc::channel();
         forward(process.stdout.take().expect("piped"), sender.clone());
         forward(process.stderr.take().expect("piped"), sender);
-        let mut child = Self {
-            process,
-            stdin,
-            lines,
-            printed: Vec::new(),
-        };
+        let mut child = Self { process, stdin, lines, printed: Vec::new() };
         // A harness that finds no test of that name ends well: only this line proves a start.
         assert_eq!(child.hear(START), STARTED);
         child
@@ -108,11 +97,7 @@ impl Child {
     /// If it fails or does not end in time; what it printed is shown.
     pub fn finish(&mut self, timeout: Duration) {
         let status = self.wait(timeout);
-        assert!(
-            status.success(),
-            "the child failed ({status}): {}",
-            self.output()
-        );
+        assert!(status.success(), "the child failed ({status}): {}", self.output());
     }
 
     /// Kills the child (SIGKILL on Unix) and returns once it is gone.
@@ -123,9 +108,7 @@ impl Child {
     }
 
     fn reap(&mut self) -> ExitStatus {
-        self.process
-            .wait()
-            .expect("this process has not waited for it elsewhere")
+        self.process.wait().expect("this process has not waited for it elsewhere")
     }
 
     fn next_told(&mut self, deadline: Instant) -> Result<String, RecvTimeoutError> {

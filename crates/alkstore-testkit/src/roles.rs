@@ -70,17 +70,12 @@ impl Roles {
             let role = roles.iter().find(|(name, _)| wanted == *name);
             let &(name, role) = role.unwrap_or_else(|| panic!("no role {}", wanted.display()));
             let parent = Parent::connect();
-            let done = thread::Builder::new()
-                .name(name.to_owned())
-                .spawn(move || role(parent));
+            let done = thread::Builder::new().name(name.to_owned()).spawn(move || role(parent));
             let ended = done.map(thread::JoinHandle::join);
             process::exit(if matches!(ended, Ok(Ok(()))) { 0 } else { 101 });
         }
         let names = roles.iter().map(|(name, _)| *name).collect();
-        Self {
-            test: test_name(type_name_of_val(here)),
-            names,
-        }
+        Self { test: test_name(type_name_of_val(here)), names }
     }
 
     /// Starts a child process that plays the role with these arguments.
@@ -91,11 +86,7 @@ impl Roles {
     /// If no such role was declared or the child does not come up within 30 s.
     #[must_use]
     pub fn spawn(&self, role: &str, args: &[&dyn AsRef<OsStr>]) -> Child {
-        assert!(
-            self.names.contains(&role),
-            "no role {role}, only {:?}",
-            self.names
-        );
+        assert!(self.names.contains(&role), "no role {role}, only {:?}", self.names);
         let mut joined = OsString::new();
         for arg in args {
             joined.push("\n");
@@ -108,9 +99,7 @@ impl Roles {
 /// The harness's name of the test around `here`: its path without crate and inner items.
 fn test_name(here: &str) -> String {
     let parts = here.split("::").skip(1);
-    let parts: Vec<&str> = parts
-        .filter(|part| *part != "here" && *part != "{{closure}}")
-        .collect();
+    let parts: Vec<&str> = parts.filter(|part| *part != "here" && *part != "{{closure}}").collect();
     parts.join("::")
 }
 
@@ -174,9 +163,6 @@ mod tests {
     #[test]
     fn a_test_knows_its_name() {
         assert_eq!(test_name("processes::four_writers::here"), "four_writers");
-        assert_eq!(
-            test_name("a::inner::case::{{closure}}::here"),
-            "inner::case"
-        );
+        assert_eq!(test_name("a::inner::case::{{closure}}::here"), "inner::case");
     }
 }

@@ -40,12 +40,7 @@ fn a_panic_in_a_child_is_a_failure() {
     let mut child = roles.spawn("fail", &[]);
     assert!(!child.wait(SOON).success());
     let shown = catch_unwind(AssertUnwindSafe(|| child.finish(SOON))).unwrap_err();
-    assert!(
-        shown
-            .downcast_ref::<String>()
-            .unwrap()
-            .contains("on purpose")
-    );
+    assert!(shown.downcast_ref::<String>().unwrap().contains("on purpose"));
 }
 
 #[test]
@@ -71,9 +66,7 @@ fn waiting_for_a_child_has_an_end() {
 #[tokio::test]
 async fn async_tests_have_children_whose_roles_start_a_runtime() {
     fn runs(parent: Parent) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async { parent.tell("inside") });
     }
     let roles = roles! { runs };

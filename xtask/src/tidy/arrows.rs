@@ -9,22 +9,10 @@ const ARROWS: [(&str, &[&str], &[&str]); 9] = [
     ("alkstore-mem", &["alkstore"], &ENGINE_TESTS),
     ("alkstore-sqlite", &["alkstore"], &ENGINE_TESTS),
     ("alkstore-contract-suite", &["alkstore"], &["alkstore-mem"]),
-    (
-        "alkstore-cli",
-        &["alkstore", "alkstore-mem", "alkstore-sqlite"],
-        &["alkstore-testkit"],
-    ),
+    ("alkstore-cli", &["alkstore", "alkstore-mem", "alkstore-sqlite"], &["alkstore-testkit"]),
     ("alkstore-testkit", &[], &[]),
-    (
-        "alkstore-bench",
-        &["alkstore", "alkstore-mem", "alkstore-sqlite"],
-        &[],
-    ),
-    (
-        "examples",
-        &["alkstore", "alkstore-mem", "alkstore-sqlite"],
-        &[],
-    ),
+    ("alkstore-bench", &["alkstore", "alkstore-mem", "alkstore-sqlite"], &[]),
+    ("examples", &["alkstore", "alkstore-mem", "alkstore-sqlite"], &[]),
     ("xtask", &[], &[]),
 ];
 
@@ -61,10 +49,7 @@ fn wrong(
     if DRIVERS.contains(&name) && FREE_OF_DRIVERS.contains(&&*package.name) {
         return Some(format!("may not know the driver {name}"));
     }
-    let ours = workspace
-        .packages
-        .iter()
-        .any(|package| package.name == name);
+    let ours = workspace.packages.iter().any(|package| package.name == name);
     let fine = allowed.contains(&name) || dependency.dev && in_tests.contains(&name);
     (ours && !fine).then(|| format!("may not depend on {name}"))
 }
@@ -74,25 +59,13 @@ mod tests {
     use super::*;
 
     fn workspace(arrows: &[(&str, &str, bool)]) -> Workspace {
-        let names = ARROWS
-            .iter()
-            .map(|(name, ..)| *name)
-            .filter(|name| *name != "examples");
+        let names = ARROWS.iter().map(|(name, ..)| *name).filter(|name| *name != "examples");
         let package = |name: &str| {
             let from = arrows.iter().filter(|(from, ..)| *from == name);
-            let to = from.map(|&(_, to, dev)| Dependency {
-                name: to.to_owned(),
-                dev,
-            });
-            Package {
-                name: name.to_owned(),
-                dependencies: to.collect(),
-                examples: Vec::new(),
-            }
+            let to = from.map(|&(_, to, dev)| Dependency { name: to.to_owned(), dev });
+            Package { name: name.to_owned(), dependencies: to.collect(), examples: Vec::new() }
         };
-        Workspace {
-            packages: names.map(package).collect(),
-        }
+        Workspace { packages: names.map(package).collect() }
     }
 
     #[test]

@@ -1,27 +1,19 @@
-//! The same files in every engine, and every statement in a file that is used.
+//! The same rows everywhere: files in every engine, statements in folders, headings in the contract.
 
 use super::{File, Problem};
 
 pub(super) const ENGINES: [&str; 2] = ["alkstore-mem", "alkstore-sqlite"];
 
 /// The subjects of the project: a file of this name wherever the subject is dealt with.
-const ROWS: [&str; 10] = [
-    "store", "tx", "notify", "stream", "queue", "job", "outbox", "lock", "schedule", "ops",
-];
+const ROWS: [&str; 10] =
+    ["store", "tx", "notify", "stream", "queue", "job", "outbox", "lock", "schedule", "ops"];
 
 /// What an engine may have besides; its machinery goes nowhere else.
-const MACHINERY: [&str; 10] = [
-    "lib",
-    "opts",
-    "error",
-    "conn",
-    "wake",
-    "write",
-    "migrate",
-    "functions",
-    "rows",
-    "sql",
-];
+const MACHINERY: [&str; 10] =
+    ["lib", "opts", "error", "conn", "wake", "write", "migrate", "functions", "rows", "sql"];
+
+/// The text of record, with a heading for each row.
+const CONTRACT: &str = "docs/contract.md";
 
 /// The one folder of statements that is not a row.
 const MIGRATIONS: &str = "migrations";
@@ -34,12 +26,17 @@ pub(super) fn check(files: &[File]) -> Vec<Problem> {
             problems.push(Problem::new(name, 0, format!("has no src/{row}.rs")));
         }
     }
+    let promised = |row: &&&str| {
+        let heading = format!("## {row}");
+        let page = files.iter().find(|file| file.path == CONTRACT);
+        page.is_some_and(|page| page.text.lines().any(|line| line == heading))
+    };
+    for row in ROWS.iter().filter(|row| !promised(row)) {
+        problems.push(Problem::new(CONTRACT, 0, format!("has no heading \"## {row}\"")));
+    }
     for engine in ENGINES {
         let known = |module: &&str| ROWS.contains(module) || MACHINERY.contains(module);
-        for module in modules(files, engine)
-            .into_iter()
-            .filter(|module| !known(module))
-        {
+        for module in modules(files, engine).into_iter().filter(|module| !known(module)) {
             let message = format!("src/{module} is in no other engine: move it into a row or conn");
             problems.push(Problem::new(engine, 0, message));
         }
@@ -53,9 +50,7 @@ fn modules<'a>(files: &'a [File], name: &str) -> Vec<&'a str> {
     let src = format!("crates/{name}/src/");
     let inside = files.iter().filter_map(|file| file.path.strip_prefix(&src));
     let tops = inside.filter_map(|path| path.split('/').next());
-    let mut modules: Vec<_> = tops
-        .map(|top| top.strip_suffix(".rs").unwrap_or(top))
-        .collect();
+    let mut modules: Vec<_> = tops.map(|top| top.strip_suffix(".rs").unwrap_or(top)).collect();
     modules.dedup();
     modules
 }
@@ -63,10 +58,7 @@ fn modules<'a>(files: &'a [File], name: &str) -> Vec<&'a str> {
 /// Each statement lies with its row and is listed in `sql.rs`.
 fn statements(files: &[File], engine: &str) -> Vec<Problem> {
     let list = format!("crates/{engine}/src/sql.rs");
-    let list = files
-        .iter()
-        .find(|file| file.path == list)
-        .map_or("", |file| &*file.text);
+    let list = files.iter().find(|file| file.path == list).map_or("", |file| &*file.text);
     let mut problems = Vec::new();
     for file in files {
         let inside = file.path.strip_prefix(&format!("crates/{engine}/sql/"));
@@ -74,19 +66,11 @@ fn statements(files: &[File], engine: &str) -> Vec<Problem> {
             continue;
         };
         if !ROWS.contains(&folder) && folder != MIGRATIONS {
-            problems.push(Problem::new(
-                &file.path,
-                0,
-                "belongs into the folder of a row",
-            ));
+            problems.push(Problem::new(&file.path, 0, "belongs into the folder of a row"));
         }
         let listed = format!("{folder}/{}\"", name.trim_end_matches(".sql"));
         if !list.contains(&listed) && !list.contains(&format!("{folder}/{name}\"")) {
-            problems.push(Problem::new(
-                &file.path,
-                0,
-                "is not in src/sql.rs: nothing runs it",
-            ));
+            problems.push(Problem::new(&file.path, 0, "is not in src/sql.rs: nothing runs it"));
         }
     }
     problems
@@ -100,7 +84,8 @@ mod tests {
     fn complete() -> Vec<File> {
         let crates = ["alkstore"].iter().chain(&ENGINES);
         let paths = crates.flat_map(|name| ROWS.map(|row| format!("crates/{name}/src/{row}.rs")));
-        paths.map(|path| file(&path, "")).collect()
+        let contract = ROWS.map(|row| format!("## {row}\n")).concat();
+        paths.map(|path| file(&path, "")).chain([file(CONTRACT, &contract)]).collect()
     }
 
     fn messages(files: &[File]) -> Vec<String> {
@@ -115,6 +100,14 @@ mod tests {
         assert_eq!(messages(&files), ["alkstore-mem: has no src/lock.rs"]);
         files.push(file("crates/alkstore-mem/src/lock/mod.rs", ""));
         assert_eq!(messages(&files), [""; 0], "a folder will do");
+    }
+
+    #[test]
+    fn every_row_is_a_heading_of_the_contract() {
+        let mut files = complete();
+        let contract = files.last_mut().unwrap();
+        contract.text = contract.text.replace("## lock\n", "### lock\n");
+        assert_eq!(messages(&files), ["docs/contract.md: has no heading \"## lock\""]);
     }
 
     #[test]

@@ -14,16 +14,9 @@ pub(super) fn check(file: &File) -> Vec<Problem> {
     if !file.path.ends_with("/Cargo.toml") {
         return Vec::new();
     }
-    let missing = INHERITED
-        .iter()
-        .filter(|text| !file.text.contains(&format!("\n{text}")));
-    let problem = |text: &&str| {
-        Problem::new(
-            &file.path,
-            0,
-            format!("lacks \"{}\"", text.replace('\n', " ")),
-        )
-    };
+    let missing = INHERITED.iter().filter(|text| !file.text.contains(&format!("\n{text}")));
+    let problem =
+        |text: &&str| Problem::new(&file.path, 0, format!("lacks \"{}\"", text.replace('\n', " ")));
     missing.map(problem).collect()
 }
 
@@ -37,10 +30,8 @@ mod tests {
         let whole = format!("[package]\n{}", INHERITED.join("\n"));
         assert_eq!(check(&file("crates/a/Cargo.toml", &whole)), []);
         for text in INHERITED {
-            let problems = check(&file(
-                "crates/a/Cargo.toml",
-                &whole.replace(&format!("\n{text}"), ""),
-            ));
+            let problems =
+                check(&file("crates/a/Cargo.toml", &whole.replace(&format!("\n{text}"), "")));
             assert_eq!(problems.len(), 1, "{text}");
         }
         assert_eq!(check(&file("Cargo.toml", "")), [], "the workspace's own");

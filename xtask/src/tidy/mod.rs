@@ -34,11 +34,7 @@ struct Problem {
 
 impl Problem {
     fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            message: message.into(),
-        }
+        Self { path: path.to_owned(), line, message: message.into() }
     }
 }
 
@@ -78,11 +74,7 @@ fn read(root: &Path, folder: &str, files: &mut Vec<File>) -> Result<()> {
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let path = if folder.is_empty() {
-            name.clone()
-        } else {
-            format!("{folder}/{name}")
-        };
+        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
         let kind = entry.file_type()?;
         if kind.is_dir() && name != ".git" && path != "target" {
             read(root, &path, files)?;
@@ -97,10 +89,7 @@ fn read(root: &Path, folder: &str, files: &mut Vec<File>) -> Result<()> {
 
 #[cfg(test)]
 fn file(path: &str, text: &str) -> File {
-    File {
-        path: path.to_owned(),
-        text: text.to_owned(),
-    }
+    File { path: path.to_owned(), text: text.to_owned() }
 }
 
 #[cfg(test)]
@@ -109,10 +98,7 @@ mod tests {
 
     #[test]
     fn problems_say_where() {
-        assert_eq!(
-            Problem::new("a/b.rs", 7, "bad").to_string(),
-            "a/b.rs:7: bad"
-        );
+        assert_eq!(Problem::new("a/b.rs", 7, "bad").to_string(), "a/b.rs:7: bad");
         assert_eq!(Problem::new("a/b.rs", 0, "bad").to_string(), "a/b.rs: bad");
     }
 
@@ -123,10 +109,6 @@ mod tests {
         read(root, "", &mut files).unwrap();
         let has = |path: &str| files.iter().any(|file| file.path == path);
         assert!(has("Cargo.toml") && has("xtask/src/tidy/mod.rs") && has(".cargo/config.toml"));
-        assert!(
-            !files
-                .iter()
-                .any(|f| f.path.starts_with("target/") || f.path.contains(".git/"))
-        );
+        assert!(!files.iter().any(|f| f.path.starts_with("target/") || f.path.contains(".git/")));
     }
 }

@@ -33,17 +33,10 @@ pub(super) fn check(file: &File) -> Vec<Problem> {
         return Vec::new();
     }
     // What tests say in SQL is their own affair; their module is the last in a file.
-    let code = file
-        .text
-        .split("#[cfg(test)]\nmod tests {")
-        .next()
-        .unwrap_or_default();
-    let sql = literals(code)
-        .into_iter()
-        .filter(|(_, literal)| is_sql(literal));
+    let code = file.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let sql = literals(code).into_iter().filter(|(_, literal)| is_sql(literal));
     let message = "SQL outside sql/: move it into a file, and list it in src/sql.rs";
-    sql.map(|(line, _)| Problem::new(&file.path, line, message))
-        .collect()
+    sql.map(|(line, _)| Problem::new(&file.path, line, message)).collect()
 }
 
 fn is_sql(literal: &str) -> bool {
@@ -65,9 +58,7 @@ fn literals(code: &str) -> Vec<(usize, &str)> {
             rest[1..].find('\'').map_or(rest.len(), |end| end + 2)
         } else if let Some(end) = raw_fence(rest) {
             let open = end.len() + 1;
-            let close = rest[open..]
-                .find(&format!("\"{}", &end[1..]))
-                .unwrap_or(rest.len() - open);
+            let close = rest[open..].find(&format!("\"{}", &end[1..])).unwrap_or(rest.len() - open);
             found.push((line(code, at), &rest[open..open + close]));
             open + close + end.len()
         } else if c == '"' {
@@ -86,9 +77,7 @@ fn literals(code: &str) -> Vec<(usize, &str)> {
 fn raw_fence(rest: &str) -> Option<&str> {
     let hashes = rest.strip_prefix('r')?;
     let fence = hashes.trim_start_matches('#');
-    fence
-        .starts_with('"')
-        .then(|| &rest[..rest.len() - fence.len()])
+    fence.starts_with('"').then(|| &rest[..rest.len() - fence.len()])
 }
 
 /// Where an ordinary string ends that starts here.
@@ -121,15 +110,9 @@ let d: &'static str = "three"; let r = 'x'; let e = b"four"; let f = '\"'; let g
 let open = "five"####;
         let found = literals(code);
         let texts: Vec<_> = found.iter().map(|(_, text)| *text).collect();
-        assert_eq!(
-            texts[..4],
-            ["it's \\\"one\\\"", "two \"quoted\"", "three", "four"]
-        );
+        assert_eq!(texts[..4], ["it's \\\"one\\\"", "two \"quoted\"", "three", "four"]);
         assert_eq!(texts[4], "");
-        assert_eq!(
-            found.iter().map(|(line, _)| *line).collect::<Vec<_>>(),
-            [2, 2, 3, 3, 3, 4]
-        );
+        assert_eq!(found.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2, 2, 3, 3, 3, 4]);
     }
 
     #[test]
@@ -142,19 +125,10 @@ let open = "five"####;
 
     #[test]
     fn prose_tests_and_the_list_of_statements_may_say_it() {
-        assert_eq!(
-            check(&file(
-                PATH,
-                "fault(\"Select a queue\"); // run(\"SELECT 1\")"
-            )),
-            []
-        );
+        assert_eq!(check(&file(PATH, "fault(\"Select a queue\"); // run(\"SELECT 1\")")), []);
         let code = "run(\"SELECT 1\")";
         assert_eq!(check(&file("crates/alkstore-sqlite/src/sql.rs", code)), []);
-        assert_eq!(
-            check(&file("crates/alkstore-sqlite/tests/plans.rs", code)),
-            []
-        );
+        assert_eq!(check(&file("crates/alkstore-sqlite/tests/plans.rs", code)), []);
         assert_eq!(check(&file("crates/alkstore-cli/src/main.rs", code)), []);
         let code = format!("fn a() {{}}\n#[cfg(test)]\nmod tests {{\n{code}\n}}");
         assert_eq!(check(&file(PATH, &code)), []);

@@ -35,20 +35,12 @@ pub(super) fn check(file: &File) -> Vec<Problem> {
         let words = line.split(|c: char| !c.is_alphanumeric());
         for word in words.map(str::to_lowercase) {
             if let Some((_, advice)) = WORDS.iter().find(|(banned, _)| *banned == word) {
-                problems.push(Problem::new(
-                    &file.path,
-                    number,
-                    format!("\"{word}\": {advice}"),
-                ));
+                problems.push(Problem::new(&file.path, number, format!("\"{word}\": {advice}")));
             }
         }
         for (part, advice) in PARTS {
             if line.contains(part) {
-                problems.push(Problem::new(
-                    &file.path,
-                    number,
-                    format!("\"{part}\": {advice}"),
-                ));
+                problems.push(Problem::new(&file.path, number, format!("\"{part}\": {advice}")));
             }
         }
     }
@@ -62,27 +54,15 @@ mod tests {
 
     #[test]
     fn banned_words_are_found_whole_and_in_any_case() {
-        let problems = check(&file(
-            "docs/a.md",
-            "fine\n// TODO: later\nthe second Wave of it",
-        ));
+        let problems = check(&file("docs/a.md", "fine\n// TODO: later\nthe second Wave of it"));
         let found: Vec<_> = problems.iter().map(|p| (p.line, &p.message[..6])).collect();
         assert_eq!(found, [(2, "\"todo\""), (3, "\"wave\"")]);
-        assert_eq!(
-            check(&file("docs/a.md", "waved, hackney, epoch, todos")),
-            []
-        );
+        assert_eq!(check(&file("docs/a.md", "waved, hackney, epoch, todos")), []);
     }
 
     #[test]
     fn banned_parts_are_found_anywhere() {
-        let problems = check(&file(
-            "src/a.rs",
-            "see ADR-007\n#![allow(dead_code)]\n\"/work/x\"",
-        ));
-        assert_eq!(
-            problems.iter().map(|p| p.line).collect::<Vec<_>>(),
-            [1, 2, 3]
-        );
+        let problems = check(&file("src/a.rs", "see ADR-007\n#![allow(dead_code)]\n\"/work/x\""));
+        assert_eq!(problems.iter().map(|p| p.line).collect::<Vec<_>>(), [1, 2, 3]);
     }
 }

@@ -42,15 +42,16 @@ pub(super) fn lines(durability: Durability) -> Vec<Line> {
     ]
 }
 
-fn filled(round: &Round<'_>) -> Result<Raw> {
+fn filled(round: &Round<'_>, jobs: usize) -> Result<Raw> {
     let raw = Raw::new(connection(round)?);
-    raw.enqueue_batch(&vec![BYTES.clone(); round.plan.jobs])?;
+    raw.enqueue_batch(&vec![BYTES.clone(); jobs])?;
     Ok(raw)
 }
 
 fn raw_drain(round: &Round<'_>, workers: usize) -> Result<f64> {
-    let raw = Arc::new(filled(round)?);
-    Ok(drain(round, workers, move || {
+    let jobs = round.plan.jobs;
+    let raw = Arc::new(filled(round, jobs)?);
+    Ok(drain(round, jobs, workers, move || {
         let raw = raw.clone();
         async move {
             let claimed = raw.claim(1).expect("the floor's disk works");
@@ -63,8 +64,9 @@ fn raw_drain(round: &Round<'_>, workers: usize) -> Result<f64> {
 }
 
 fn group_drain(round: &Round<'_>, workers: usize) -> Result<f64> {
-    let group = Group::new(filled(round)?.into_inner());
-    Ok(drain(round, workers, move || {
+    let jobs = round.plan.jobs;
+    let group = Group::new(filled(round, jobs)?.into_inner());
+    Ok(drain(round, jobs, workers, move || {
         let group = group.clone();
         async move {
             let claimed = group.claim(1).await;
@@ -78,8 +80,9 @@ fn group_drain(round: &Round<'_>, workers: usize) -> Result<f64> {
 }
 
 fn raw_drain_batches(round: &Round<'_>) -> Result<f64> {
-    let raw = Arc::new(filled(round)?);
-    Ok(drain(round, 1, move || {
+    let jobs = round.plan.batched_jobs;
+    let raw = Arc::new(filled(round, jobs)?);
+    Ok(drain(round, jobs, 1, move || {
         let raw = raw.clone();
         async move {
             let claimed = raw.claim(100).expect("the floor's disk works");

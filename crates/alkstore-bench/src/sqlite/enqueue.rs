@@ -43,6 +43,13 @@ pub(super) fn lines(durability: Durability) -> Vec<Line> {
         order_line("begin, row, enqueue, commit, 64 tasks", durability, 64),
         line(
             "W1",
+            "row and enqueue in one closure, 64 tasks",
+            durability,
+            vec![floor("group", 0.6, |round| group_order(round, 64))],
+            |round, ours| our_closure(round, ours, 64),
+        ),
+        line(
+            "W1",
             "enqueue a batch of 1,000 (rows)",
             durability,
             vec![floor("raw", 0.8, raw_batches)],
@@ -86,6 +93,25 @@ async fn order(store: &SqliteStore) -> alkstore::Result<()> {
     Box::new(tx).commit().await
 }
 
+/// The same as one closure on the writer.
+fn our_closure(round: &Round<'_>, store: &SqliteStore, tasks: usize) -> Result<f64> {
+    create_business_table(round, store)?;
+    let store = store.clone();
+    Ok(rate(round, tasks, move || {
+        let store = store.clone();
+        async move {
+            let written = store.write(|tx| {
+                tx.run(|db| {
+                    db.prepare_cached(floor::BUSINESS)?
+                        .execute([BYTES.as_slice()])
+                })?;
+                tx.enqueue(QUEUE, Default::default(), PAYLOAD.clone())
+            });
+            written.await.expect("the store works");
+        }
+    }))
+}
+
 fn create_business_table(round: &Round<'_>, store: &SqliteStore) -> Result<()> {
     round.runtime.block_on(async {
         let mut tx = store.begin().await?;
@@ -120,6 +146,16 @@ fn group_enqueue(round: &Round<'_>, tasks: usize) -> Result<f64> {
         let group = group.clone();
         async move {
             group.enqueue(&BYTES).await;
+        }
+    }))
+}
+
+fn group_order(round: &Round<'_>, tasks: usize) -> Result<f64> {
+    let group = group(round)?;
+    Ok(rate(round, tasks, move || {
+        let group = group.clone();
+        async move {
+            group.order(&BYTES).await;
         }
     }))
 }

@@ -9,13 +9,14 @@ use std::thread;
 use rusqlite::{CachedStatement, Connection, Result};
 use tokio::sync::oneshot;
 
-use super::{ACK, Claimed, ENQUEUE, LAPSED, LEASE, READY};
+use super::{ACK, BUSINESS, Claimed, ENQUEUE, LAPSED, LEASE, READY};
 
 /// More than ever wait at once in these workloads.
 const LARGEST_GROUP: usize = 256;
 
 enum Op {
     Enqueue(Vec<u8>, oneshot::Sender<i64>),
+    Order(Vec<u8>, oneshot::Sender<i64>),
     Claim(usize, oneshot::Sender<Vec<Claimed>>),
     Ack(Claimed, oneshot::Sender<bool>),
 }
@@ -40,6 +41,11 @@ impl Group {
 
     pub(crate) async fn enqueue(&self, data: &[u8]) -> i64 {
         self.ask(|reply| Op::Enqueue(data.to_vec(), reply)).await
+    }
+
+    /// A business row and a job in one transaction.
+    pub(crate) async fn order(&self, data: &[u8]) -> i64 {
+        self.ask(|reply| Op::Order(data.to_vec(), reply)).await
     }
 
     pub(crate) async fn claim(&self, n: usize) -> Vec<Claimed> {
@@ -87,6 +93,7 @@ struct Statements<'c> {
     savepoint: CachedStatement<'c>,
     release: CachedStatement<'c>,
     enqueue: CachedStatement<'c>,
+    business: CachedStatement<'c>,
     ready: CachedStatement<'c>,
     lapsed: CachedStatement<'c>,
     lease: CachedStatement<'c>,
@@ -101,6 +108,7 @@ impl<'c> Statements<'c> {
             savepoint: conn.prepare_cached("SAVEPOINT op")?,
             release: conn.prepare_cached("RELEASE op")?,
             enqueue: conn.prepare_cached(ENQUEUE)?,
+            business: conn.prepare_cached(BUSINESS)?,
             ready: conn.prepare_cached(READY)?,
             lapsed: conn.prepare_cached(LAPSED)?,
             lease: conn.prepare_cached(LEASE)?,
@@ -111,6 +119,10 @@ impl<'c> Statements<'c> {
     fn run(&mut self, conn: &Connection, op: Op) -> Result<Done> {
         Ok(match op {
             Op::Enqueue(data, reply) => {
+                Done::Id(super::enqueue(conn, &mut self.enqueue, &data)?, reply)
+            }
+            Op::Order(data, reply) => {
+                super::business(&mut self.business, &data)?;
                 Done::Id(super::enqueue(conn, &mut self.enqueue, &data)?, reply)
             }
             Op::Claim(n, reply) => {
