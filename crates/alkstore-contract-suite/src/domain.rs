@@ -34,52 +34,17 @@ async fn stream_reads_clamp_their_limit(f: Arc<dyn StoreFactory>) {
     let mut events = stream.subscribe("c").await.unwrap();
     let mut tx = store.begin_tx().await.unwrap();
     for limit in NOT_POSITIVE {
-        assert!(
-            stream.read_since(0, limit).await.unwrap().is_empty(),
-            "{limit}"
-        );
-        assert!(
-            stream
-                .read_from_consumer("c", limit)
-                .await
-                .unwrap()
-                .is_empty(),
-            "{limit}"
-        );
-        assert!(
-            events.read_since(0, limit).await.unwrap().is_empty(),
-            "{limit}"
-        );
-        assert!(
-            tx.read_since_tx("s", 0, limit).await.unwrap().is_empty(),
-            "{limit}"
-        );
-        assert!(
-            tx.read_from_consumer_tx("s", "c", limit)
-                .await
-                .unwrap()
-                .is_empty(),
-            "{limit}"
-        );
+        assert!(stream.read_since(0, limit).await.unwrap().is_empty(), "{limit}");
+        assert!(stream.read_from_consumer("c", limit).await.unwrap().is_empty(), "{limit}");
+        assert!(events.read_since(0, limit).await.unwrap().is_empty(), "{limit}");
+        assert!(tx.read_since_tx("s", 0, limit).await.unwrap().is_empty(), "{limit}");
+        assert!(tx.read_from_consumer_tx("s", "c", limit).await.unwrap().is_empty(), "{limit}");
     }
     assert_eq!(stream.read_since(0, i64::MAX).await.unwrap().len(), 1);
-    assert_eq!(
-        stream
-            .read_from_consumer("c", i64::MAX)
-            .await
-            .unwrap()
-            .len(),
-        1
-    );
+    assert_eq!(stream.read_from_consumer("c", i64::MAX).await.unwrap().len(), 1);
     assert_eq!(events.read_since(0, i64::MAX).await.unwrap().len(), 1);
     assert_eq!(tx.read_since_tx("s", 0, i64::MAX).await.unwrap().len(), 1);
-    assert_eq!(
-        tx.read_from_consumer_tx("s", "c", i64::MAX)
-            .await
-            .unwrap()
-            .len(),
-        1
-    );
+    assert_eq!(tx.read_from_consumer_tx("s", "c", i64::MAX).await.unwrap().len(), 1);
 }
 
 /// A read may start at any offset.
@@ -91,21 +56,9 @@ async fn stream_reads_start_at_any_offset(f: Arc<dyn StoreFactory>) {
     let mut tx = store.begin_tx().await.unwrap();
     for offset in EXTREMES {
         let found = usize::from(offset <= 0);
-        assert_eq!(
-            stream.read_since(offset, 9).await.unwrap().len(),
-            found,
-            "{offset}"
-        );
-        assert_eq!(
-            events.read_since(offset, 9).await.unwrap().len(),
-            found,
-            "{offset}"
-        );
-        assert_eq!(
-            tx.read_since_tx("s", offset, 9).await.unwrap().len(),
-            found,
-            "{offset}"
-        );
+        assert_eq!(stream.read_since(offset, 9).await.unwrap().len(), found, "{offset}");
+        assert_eq!(events.read_since(offset, 9).await.unwrap().len(), found, "{offset}");
+        assert_eq!(tx.read_since_tx("s", offset, 9).await.unwrap().len(), found, "{offset}");
     }
 }
 
@@ -115,9 +68,7 @@ async fn try_lock_refuses_a_ttl_that_is_not_positive(f: Arc<dyn StoreFactory>) {
     for ttl in NOT_POSITIVE {
         let error = store.try_lock("l", "o", ttl).await.map(drop).unwrap_err();
         assert!(matches!(error, Error::Database(_)), "{error:?}");
-        let cause = std::error::Error::source(&error)
-            .expect("its cause")
-            .to_string();
+        let cause = std::error::Error::source(&error).expect("its cause").to_string();
         assert!(cause.contains(&ttl.to_string()), "{cause}");
         assert!(!error.is_transient());
     }
@@ -155,11 +106,7 @@ async fn heartbeat_refuses_an_extension_that_is_not_positive(f: Arc<dyn StoreFac
 /// The longest durations are taken and mean "for ever".
 async fn the_longest_durations_do_not_overflow(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    for ttl in [
-        i64::MAX,
-        i64::MAX / 1_000_000,
-        i64::MAX / 1_000_000 - 2_000_000_000,
-    ] {
+    for ttl in [i64::MAX, i64::MAX / 1_000_000, i64::MAX / 1_000_000 - 2_000_000_000] {
         let lock = store.try_lock("l", "o", ttl).await.unwrap().unwrap();
         assert!(store.try_lock("l", "p", 60).await.unwrap().is_none());
         assert!(lock.renew(ttl).await.unwrap());
@@ -177,23 +124,10 @@ async fn the_longest_durations_do_not_overflow(f: Arc<dyn StoreFactory>) {
 fn every_option(n: i64) -> [EnqueueOpts; 4] {
     let none = EnqueueOpts::default;
     [
-        EnqueueOpts {
-            delay: Some(n),
-            ..none()
-        },
-        EnqueueOpts {
-            run_at: Some(n),
-            ..none()
-        },
-        EnqueueOpts {
-            expires: Some(n),
-            ..none()
-        },
-        EnqueueOpts {
-            priority: n,
-            max_attempts: Some(n),
-            ..none()
-        },
+        EnqueueOpts { delay: Some(n), ..none() },
+        EnqueueOpts { run_at: Some(n), ..none() },
+        EnqueueOpts { expires: Some(n), ..none() },
+        EnqueueOpts { priority: n, max_attempts: Some(n), ..none() },
     ]
 }
 
@@ -205,11 +139,7 @@ fn assert_resolved(job: &Job, opts: &EnqueueOpts) {
         (None, None) => now,
     };
     assert_eq!(job.run_at, run_at, "{opts:?}");
-    assert_eq!(
-        job.expires_at,
-        opts.expires.map(|s| now.saturating_add(s)),
-        "{opts:?}"
-    );
+    assert_eq!(job.expires_at, opts.expires.map(|s| now.saturating_add(s)), "{opts:?}");
     assert_eq!(job.priority, opts.priority, "{opts:?}");
     assert_eq!(job.max_attempts, opts.max_attempts.unwrap_or(3), "{opts:?}");
 }
@@ -223,21 +153,13 @@ async fn enqueue_options_are_total(f: Arc<dyn StoreFactory>) {
         let inside = tx.enqueue_tx("q", opts.clone(), json!(1)).await.unwrap();
         let seen = tx.get_job_tx("q", inside).await.unwrap().unwrap();
         assert_resolved(&seen, &opts);
-        tx.outbox_enqueue_tx("o", opts.clone(), json!(1))
-            .await
-            .unwrap();
+        tx.outbox_enqueue_tx("o", opts.clone(), json!(1)).await.unwrap();
         let batch = vec![(json!(1), opts.clone())];
         let batched = tx.enqueue_batch_tx("q", batch.clone()).await.unwrap();
         tx.commit().await.unwrap();
         let plain = queue.enqueue(json!(1), opts.clone()).await.unwrap();
         let plain_batch = queue.enqueue_batch(batch).await.unwrap();
-        store
-            .outbox("o")
-            .await
-            .unwrap()
-            .enqueue(json!(1), opts.clone())
-            .await
-            .unwrap();
+        store.outbox("o").await.unwrap().enqueue(json!(1), opts.clone()).await.unwrap();
         for id in [inside, batched[0], plain, plain_batch[0]] {
             assert_resolved(&queue.get_job(id).await.unwrap().unwrap(), &opts);
         }
@@ -253,47 +175,14 @@ async fn jobs_with_extreme_options_claim_and_sweep(f: Arc<dyn StoreFactory>) {
     let enqueue = |opts: EnqueueOpts| queue.enqueue(json!(1), opts);
     let mut ready = Vec::new();
     for n in [i64::MIN, -1] {
-        ready.push(
-            enqueue(EnqueueOpts {
-                run_at: Some(n),
-                ..Default::default()
-            })
-            .await
-            .unwrap(),
-        );
-        ready.push(
-            enqueue(EnqueueOpts {
-                delay: Some(n),
-                ..Default::default()
-            })
-            .await
-            .unwrap(),
-        );
-        enqueue(EnqueueOpts {
-            expires: Some(n),
-            ..Default::default()
-        })
-        .await
-        .unwrap();
+        ready.push(enqueue(EnqueueOpts { run_at: Some(n), ..Default::default() }).await.unwrap());
+        ready.push(enqueue(EnqueueOpts { delay: Some(n), ..Default::default() }).await.unwrap());
+        enqueue(EnqueueOpts { expires: Some(n), ..Default::default() }).await.unwrap();
     }
     for n in [i64::MAX, i64::MAX / 1_000_000] {
-        enqueue(EnqueueOpts {
-            run_at: Some(n),
-            ..Default::default()
-        })
-        .await
-        .unwrap();
-        enqueue(EnqueueOpts {
-            delay: Some(n),
-            ..Default::default()
-        })
-        .await
-        .unwrap();
-        let never = EnqueueOpts {
-            expires: Some(n),
-            max_attempts: Some(n),
-            ..Default::default()
-        };
+        enqueue(EnqueueOpts { run_at: Some(n), ..Default::default() }).await.unwrap();
+        enqueue(EnqueueOpts { delay: Some(n), ..Default::default() }).await.unwrap();
+        let never = EnqueueOpts { expires: Some(n), max_attempts: Some(n), ..Default::default() };
         ready.push(enqueue(never).await.unwrap());
     }
     let claimed = queue.claim_batch("w", 100).await.unwrap();
@@ -316,14 +205,7 @@ async fn queue_options_are_taken_as_given(f: Arc<dyn StoreFactory>) {
         let queue = store.queue(&format!("q{n}"), opts).await.unwrap();
         let id = queue.enqueue(json!(1), Default::default()).await.unwrap();
         let job = queue.get_job(id).await.unwrap().unwrap();
-        assert_eq!(
-            (
-                job.visibility_timeout_s,
-                job.max_attempts,
-                job.backoff_base_s
-            ),
-            (n, n, n)
-        );
+        assert_eq!((job.visibility_timeout_s, job.max_attempts, job.backoff_base_s), (n, n, n));
         assert_eq!(job.dead_letter_retention_s, Some(n));
         let claimed = queue.claim_one("w").await.unwrap();
         assert_eq!(claimed.is_some(), n > 0, "{n}");
@@ -335,11 +217,7 @@ async fn queue_options_are_taken_as_given(f: Arc<dyn StoreFactory>) {
         }
         queue.sweep_expired().await.unwrap();
         let left = queue.get_job(id).await.unwrap();
-        assert_eq!(
-            left.is_some(),
-            n > 0,
-            "a retention of {n} keeps what never ran"
-        );
+        assert_eq!(left.is_some(), n > 0, "a retention of {n} keeps what never ran");
     }
 }
 
@@ -354,10 +232,7 @@ async fn retry_delays_are_total(f: Arc<dyn StoreFactory>) {
         let job = queue.get_job(id).await.unwrap().unwrap();
         assert_eq!(job.state, JobState::Pending);
         let expected = job.created_at.saturating_add(delay);
-        assert!(
-            (0..30).contains(&job.run_at.saturating_sub(expected)),
-            "{delay}: {job:?}"
-        );
+        assert!((0..30).contains(&job.run_at.saturating_sub(expected)), "{delay}: {job:?}");
         let due = queue.claim_one("w").await.unwrap();
         assert_eq!(due.is_some(), delay <= 0, "{delay}");
         assert!(queue.cancel(id).await.unwrap());
@@ -426,10 +301,7 @@ async fn listings_are_total(f: Arc<dyn StoreFactory>) {
     let queue = store.queue("q", Default::default()).await.unwrap();
     queue.enqueue(json!(1), Default::default()).await.unwrap();
     for limit in NOT_POSITIVE {
-        assert!(
-            store.jobs("q", None, None, limit).await.unwrap().is_empty(),
-            "{limit}"
-        );
+        assert!(store.jobs("q", None, None, limit).await.unwrap().is_empty(), "{limit}");
     }
     for after in EXTREMES {
         let found = store.jobs("q", None, Some(after), i64::MAX).await.unwrap();
@@ -445,15 +317,8 @@ async fn listings_are_total(f: Arc<dyn StoreFactory>) {
 async fn schedule_options_are_total(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     for n in EXTREMES {
-        let opts = ScheduleOpts {
-            priority: n,
-            max_attempts: Some(n),
-            expires: Some(n),
-        };
-        let kept = store
-            .schedule("s", "@every 1h", "q", json!(1), opts.clone())
-            .await
-            .unwrap();
+        let opts = ScheduleOpts { priority: n, max_attempts: Some(n), expires: Some(n) };
+        let kept = store.schedule("s", "@every 1h", "q", json!(1), opts.clone()).await.unwrap();
         assert_eq!(kept.opts, opts);
         assert_eq!(store.schedules().await.unwrap()[0].schedule, kept);
     }
@@ -478,11 +343,7 @@ async fn outbox_options_are_total(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let outbox = store.outbox("o").await.unwrap();
     for n in [i64::MIN, -1, 0] {
-        let opts = EnqueueOpts {
-            delay: Some(n),
-            priority: n,
-            ..Default::default()
-        };
+        let opts = EnqueueOpts { delay: Some(n), priority: n, ..Default::default() };
         outbox.enqueue(json!(n), opts).await.unwrap();
     }
     let mut delivered = Vec::new();

@@ -27,13 +27,13 @@ pub(crate) struct Case {
 ///
 /// The functions are private, so one that is not listed is dead code and does not compile.
 macro_rules! cases {
-    ($row:literal: $($case:ident),+ $(,)? $(; $needed:ident: $($limited:ident),+ $(,)?)*) => {
+    ($row:literal: $($case:ident),* $(,)? $(; $needed:ident: $($limited:ident),+ $(,)?)* $(;)?) => {
         pub(crate) const CASES: &[$crate::harness::Case] = &[
             $($crate::harness::Case {
                 name: concat!($row, "::", stringify!($case)),
                 concerns: |_| true,
                 run: |factory| Box::pin($case(factory)),
-            },)+
+            },)*
             $($($crate::harness::Case {
                 name: concat!($row, "::", stringify!($limited)),
                 concerns: |traits| traits.$needed,
@@ -79,9 +79,7 @@ fn run_case(case: &'static Case, factory: Arc<dyn StoreFactory>) -> Result<(), F
         runtime.shutdown_timeout(TIME_LIMIT);
         done.send(()).unwrap();
     };
-    std::thread::Builder::new()
-        .name(case.name.to_owned())
-        .spawn(body)?;
+    std::thread::Builder::new().name(case.name.to_owned()).spawn(body)?;
     // A panic drops the sender, so only a case that still runs times out.
     let outcome = outcome.recv_timeout(TIME_LIMIT);
     let mut faults: Vec<String> = panics()[known..]
@@ -92,11 +90,7 @@ fn run_case(case: &'static Case, factory: Arc<dyn StoreFactory>) -> Result<(), F
     if outcome == Err(RecvTimeoutError::Timeout) {
         faults.push(format!("{} still runs after {TIME_LIMIT:?}", case.name));
     }
-    if faults.is_empty() {
-        Ok(())
-    } else {
-        Err(faults.join("\n").into())
-    }
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("\n").into()) }
 }
 
 /// A panic on any thread; a case's own threads carry its name.
@@ -111,12 +105,7 @@ impl Panic {
         let Some(thread) = &self.thread else {
             return true;
         };
-        thread == case
-            || !crate::CASES
-                .iter()
-                .copied()
-                .flatten()
-                .any(|case| case.name == thread)
+        thread == case || !crate::CASES.iter().copied().flatten().any(|case| case.name == thread)
     }
 }
 
@@ -130,9 +119,6 @@ fn panics() -> MutexGuard<'static, Vec<Panic>> {
 fn remember_panics() {
     std::panic::set_hook(Box::new(|info| {
         let thread = std::thread::current().name().map(str::to_owned);
-        panics().push(Panic {
-            thread,
-            message: info.to_string(),
-        });
+        panics().push(Panic { thread, message: info.to_string() });
     }));
 }

@@ -30,45 +30,27 @@ async fn ack_deletes_the_job(f: Arc<dyn StoreFactory>) {
 /// A dropped handle does nothing: the claim stays until it lapses.
 async fn dropping_a_handle_does_nothing(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let opts = QueueOpts {
-        visibility_timeout_s: 1,
-        ..Default::default()
-    };
+    let opts = QueueOpts { visibility_timeout_s: 1, ..Default::default() };
     let queue = store.queue("q", opts).await.unwrap();
     let id = put(&*queue).await;
     let start = Instant::now();
     drop(take(&*queue).await);
     assert_eq!(job(&*queue, id).await.state, JobState::Processing);
-    let again = eventually(Duration::from_secs(10), async || {
-        queue.claim_one("w").await.unwrap()
-    });
+    let again = eventually(Duration::from_secs(10), async || queue.claim_one("w").await.unwrap());
     assert_eq!(again.await.job().attempts, 2);
-    assert!(
-        start.elapsed() >= Duration::from_secs(1),
-        "early: {:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() >= Duration::from_secs(1), "early: {:?}", start.elapsed());
 }
 
 /// A retried job waits for exactly the given delay, unclaimed, with all else kept.
 async fn retry_keeps_the_job_and_takes_the_given_delay(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let queue = store.queue("q", Default::default()).await.unwrap();
-    let opts = EnqueueOpts {
-        priority: 4,
-        expires: Some(600),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { priority: 4, expires: Some(600), ..Default::default() };
     let id = queue.enqueue(json!({ "kept": true }), opts).await.unwrap();
     let before = job(&*queue, id).await;
     let claim = take(&*queue).await;
     let start = now_s();
-    assert!(
-        claim
-            .retry(Some("not recorded".into()), Some(40))
-            .await
-            .unwrap()
-    );
+    assert!(claim.retry(Some("not recorded".into()), Some(40)).await.unwrap());
     let row = job(&*queue, id).await;
     assert!((start + 40..=now_s() + 40).contains(&row.run_at), "{row:?}");
     let Job { run_at, .. } = row;
@@ -81,16 +63,8 @@ async fn retry_keeps_the_job_and_takes_the_given_delay(f: Arc<dyn StoreFactory>)
 /// A retry without delay is ready at once, and its next claim counts on.
 async fn retry_without_delay_is_ready_at_once(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let queue = store
-        .queue(
-            "q",
-            QueueOpts {
-                max_attempts: 9,
-                ..Default::default()
-            },
-        )
-        .await
-        .unwrap();
+    let queue =
+        store.queue("q", QueueOpts { max_attempts: 9, ..Default::default() }).await.unwrap();
     let id = put(&*queue).await;
     for (attempts, delay) in [(1, 0), (2, -1), (3, i64::MIN)] {
         let claim = take(&*queue).await;
@@ -109,29 +83,15 @@ async fn a_retry_delay_is_never_cut_short(f: Arc<dyn StoreFactory>) {
     let claim = take(&*queue).await;
     let start = Instant::now();
     assert!(claim.retry(None, Some(1)).await.unwrap());
-    eventually(Duration::from_secs(10), async || {
-        queue.claim_one("w").await.unwrap()
-    })
-    .await;
-    assert!(
-        start.elapsed() >= Duration::from_secs(1),
-        "early: {:?}",
-        start.elapsed()
-    );
-    assert!(
-        start.elapsed() < Duration::from_secs(5),
-        "late: {:?}",
-        start.elapsed()
-    );
+    eventually(Duration::from_secs(10), async || queue.claim_one("w").await.unwrap()).await;
+    assert!(start.elapsed() >= Duration::from_secs(1), "early: {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "late: {:?}", start.elapsed());
 }
 
 fn assert_dead(row: &Job, claimed: &Job, last_error: &str) {
     assert_eq!(row.last_error.as_deref(), Some(last_error));
     let died_at = row.died_at.unwrap();
-    assert!(
-        (claimed.claimed_at.unwrap()..=now_s()).contains(&died_at),
-        "{row:?}"
-    );
+    assert!((claimed.claimed_at.unwrap()..=now_s()).contains(&died_at), "{row:?}");
     let mut expected = claimed.clone();
     expected.state = JobState::Dead;
     (expected.last_error, expected.died_at) = (row.last_error.clone(), row.died_at);
@@ -141,36 +101,15 @@ fn assert_dead(row: &Job, claimed: &Job, last_error: &str) {
 /// A retry without attempts left is dead, with the caller's text or "max attempts exceeded".
 async fn retry_exhausts_with_its_text(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let queue = store
-        .queue(
-            "q",
-            QueueOpts {
-                max_attempts: 2,
-                ..Default::default()
-            },
-        )
-        .await
-        .unwrap();
-    let texts = [
-        (None, "max attempts exceeded"),
-        (Some("smtp is down"), "smtp is down"),
-        (Some(""), ""),
-    ];
+    let queue =
+        store.queue("q", QueueOpts { max_attempts: 2, ..Default::default() }).await.unwrap();
+    let texts =
+        [(None, "max attempts exceeded"), (Some("smtp is down"), "smtp is down"), (Some(""), "")];
     for (err, recorded) in texts {
         for delay in [None, Some(60)] {
             let id = put(&*queue).await;
-            assert!(
-                take(&*queue)
-                    .await
-                    .retry(Some("first".into()), Some(0))
-                    .await
-                    .unwrap()
-            );
-            assert_eq!(
-                job(&*queue, id).await.last_error,
-                None,
-                "live rows record nothing"
-            );
+            assert!(take(&*queue).await.retry(Some("first".into()), Some(0)).await.unwrap());
+            assert_eq!(job(&*queue, id).await.last_error, None, "live rows record nothing");
             let claim = take(&*queue).await;
             let claimed = claim.job().clone();
             assert!(claim.retry(err.map(str::to_owned), delay).await.unwrap());
@@ -182,21 +121,12 @@ async fn retry_exhausts_with_its_text(f: Arc<dyn StoreFactory>) {
 /// A failed job is dead at once, with the caller's text or "failed", and all else kept.
 async fn fail_buries_at_once(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let opts = QueueOpts {
-        dead_letter_retention_s: Some(60),
-        ..Default::default()
-    };
+    let opts = QueueOpts { dead_letter_retention_s: Some(60), ..Default::default() };
     let queue = store.queue("q", opts).await.unwrap();
-    for (err, recorded) in [
-        (None, "failed"),
-        (Some("no such month"), "no such month"),
-        (Some(""), ""),
-    ] {
-        let opts = EnqueueOpts {
-            priority: -3,
-            expires: Some(600),
-            ..Default::default()
-        };
+    for (err, recorded) in
+        [(None, "failed"), (Some("no such month"), "no such month"), (Some(""), "")]
+    {
+        let opts = EnqueueOpts { priority: -3, expires: Some(600), ..Default::default() };
         let id = queue.enqueue(json!([1, "x"]), opts).await.unwrap();
         let claim = take(&*queue).await;
         let claimed = claim.job().clone();
@@ -209,24 +139,10 @@ async fn fail_buries_at_once(f: Arc<dyn StoreFactory>) {
 /// Error texts may hold anything; NUL is stored as U+FFFD, and no text leaves a job stuck.
 async fn error_texts_may_hold_anything(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let queue = store
-        .queue(
-            "q",
-            QueueOpts {
-                max_attempts: 1,
-                ..Default::default()
-            },
-        )
-        .await
-        .unwrap();
+    let queue =
+        store.queue("q", QueueOpts { max_attempts: 1, ..Default::default() }).await.unwrap();
     let long = "e".repeat(1 << 20);
-    for text in [
-        "a\0b\0",
-        "'; DROP TABLE job; --",
-        "\u{1b}[31m\r\n\t",
-        "🦀\u{feff}",
-        &long,
-    ] {
+    for text in ["a\0b\0", "'; DROP TABLE job; --", "\u{1b}[31m\r\n\t", "🦀\u{feff}", &long] {
         let stored = text.replace('\0', "\u{fffd}");
         for fail in [true, false] {
             let id = put(&*queue).await;
@@ -242,13 +158,7 @@ async fn error_texts_may_hold_anything(f: Arc<dyn StoreFactory>) {
     }
     let queue = store.queue("q", Default::default()).await.unwrap();
     put(&*queue).await;
-    assert!(
-        take(&*queue)
-            .await
-            .retry(Some("a\0b".into()), Some(0))
-            .await
-            .unwrap()
-    );
+    assert!(take(&*queue).await.retry(Some("a\0b".into()), Some(0)).await.unwrap());
     assert!(take(&*queue).await.ack().await.unwrap());
 }
 
@@ -263,10 +173,7 @@ async fn heartbeat_resets_the_deadline(f: Arc<dyn StoreFactory>) {
         assert!(claim.heartbeat(extend).await.unwrap());
         let row = job(&*queue, id).await;
         let until = row.claim_expires_at.unwrap();
-        assert!(
-            (before + extend..=now_s() + extend).contains(&until),
-            "{extend}: {row:?}"
-        );
+        assert!((before + extend..=now_s() + extend).contains(&until), "{extend}: {row:?}");
         assert_eq!((row.attempts, row.claimed_at), (1, claim.job().claimed_at));
     }
     assert!(claim.ack().await.unwrap());
@@ -282,30 +189,16 @@ async fn heartbeat_is_honoured_to_the_sub_second(f: Arc<dyn StoreFactory>) {
     assert!(claim.heartbeat(600).await.unwrap());
     let start = Instant::now();
     assert!(claim.heartbeat(1).await.unwrap());
-    eventually(Duration::from_secs(10), async || {
-        queue.claim_one("v").await.unwrap()
-    })
-    .await;
-    assert!(
-        start.elapsed() >= Duration::from_secs(1),
-        "early: {:?}",
-        start.elapsed()
-    );
-    assert!(
-        start.elapsed() < Duration::from_secs(5),
-        "late: {:?}",
-        start.elapsed()
-    );
+    eventually(Duration::from_secs(10), async || queue.claim_one("v").await.unwrap()).await;
+    assert!(start.elapsed() >= Duration::from_secs(1), "early: {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "late: {:?}", start.elapsed());
     assert!(!claim.heartbeat(1).await.unwrap());
 }
 
 /// A heartbeat is refused exactly when the deadline has lapsed.
 async fn late_heartbeats_are_refused(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let opts = QueueOpts {
-        visibility_timeout_s: 2,
-        ..Default::default()
-    };
+    let opts = QueueOpts { visibility_timeout_s: 2, ..Default::default() };
     let queue = store.queue("q", opts).await.unwrap();
     put(&*queue).await;
     let start = Instant::now();
@@ -328,21 +221,9 @@ async fn late_heartbeats_are_refused(f: Arc<dyn StoreFactory>) {
 /// A job that is handed back is ready as before, and the attempt does not count.
 async fn hand_back_gives_the_attempt_back(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let queue = store
-        .queue(
-            "q",
-            QueueOpts {
-                max_attempts: 1,
-                ..Default::default()
-            },
-        )
-        .await
-        .unwrap();
-    let opts = EnqueueOpts {
-        run_at: Some(100),
-        priority: 2,
-        ..Default::default()
-    };
+    let queue =
+        store.queue("q", QueueOpts { max_attempts: 1, ..Default::default() }).await.unwrap();
+    let opts = EnqueueOpts { run_at: Some(100), priority: 2, ..Default::default() };
     let id = queue.enqueue(json!(1), opts).await.unwrap();
     let before = job(&*queue, id).await;
     for _ in 0..10 {
@@ -362,9 +243,7 @@ const OPERATIONS: [(&str, Operation); 6] = [
     ("retry", |job| job.retry(Some("late".into()), None)),
     ("retry now", |job| job.retry(None, Some(0))),
     ("fail", |job| job.fail(Some("late".into()))),
-    ("heartbeat", |job| {
-        Box::pin(async move { job.heartbeat(60).await })
-    }),
+    ("heartbeat", |job| Box::pin(async move { job.heartbeat(60).await })),
     ("hand_back", |job| job.hand_back()),
 ];
 
@@ -372,16 +251,7 @@ const OPERATIONS: [(&str, Operation); 6] = [
 async fn operations_after_the_deadline_change_nothing(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     for max_attempts in [1, 3] {
-        let queue = store
-            .queue(
-                "q",
-                QueueOpts {
-                    max_attempts,
-                    ..LAPSING
-                },
-            )
-            .await
-            .unwrap();
+        let queue = store.queue("q", QueueOpts { max_attempts, ..LAPSING }).await.unwrap();
         for (name, operation) in OPERATIONS {
             let id = put(&*queue).await;
             let claim = take(&*queue).await;

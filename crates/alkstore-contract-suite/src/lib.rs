@@ -48,11 +48,14 @@ mod lock;
 mod name;
 mod notify;
 mod open;
+mod ops;
 mod outbox;
 mod payload;
 mod queue;
+mod schedule;
 mod store;
 mod stream;
+mod tx;
 mod wait;
 
 use std::fmt;
@@ -78,10 +81,7 @@ pub trait StoreFactory: Send + Sync + 'static {
     ///
     /// Called only if [`Traits::clock`] is set.
     async fn database_at(&self, clock: ManualClock) -> Arc<dyn Database> {
-        panic!(
-            "Traits::clock is set and nothing takes the clock at {}",
-            clock.now()
-        )
+        panic!("Traits::clock is set and nothing takes the clock at {}", clock.now())
     }
 }
 
@@ -178,6 +178,8 @@ const CASES: &[&[harness::Case]] = &[
     lock::CASES,
     name::CASES,
     notify::CASES,
+    ops::CASES,
+    ops::operate::CASES,
     outbox::CASES,
     payload::CASES,
     queue::CASES,
@@ -186,9 +188,17 @@ const CASES: &[&[harness::Case]] = &[
     queue::claim::CASES,
     queue::sweep::CASES,
     queue::wait_ready::CASES,
+    schedule::CASES,
+    schedule::boundary::CASES,
+    schedule::leader::CASES,
     store::CASES,
+    store::close::CASES,
+    store::reopen::CASES,
     stream::CASES,
     stream::checkpoint::CASES,
     stream::concurrent::CASES,
     stream::subscribe::CASES,
+    tx::CASES,
+    tx::cancel::CASES,
+    tx::closure::CASES,
 ];

@@ -21,10 +21,7 @@ async fn lock(store: &EngineStore, owner: &str, ttl: i64) -> Option<Box<dyn Lock
 
 /// Tries until the lock is had; it must have lapsed by itself.
 async fn lapsed(store: &EngineStore, owner: &str) -> Box<dyn Lock> {
-    eventually(Duration::from_secs(10), async || {
-        lock(store, owner, 600).await
-    })
-    .await
+    eventually(Duration::from_secs(10), async || lock(store, owner, 600).await).await
 }
 
 /// A lock excludes every other owner until it is released.
@@ -35,10 +32,7 @@ async fn a_lock_excludes_until_released(f: Arc<dyn StoreFactory>) {
     assert_eq!(held.name(), "l");
     assert!(lock(&store, "b", 60).await.is_none());
     assert!(lock(&other, "b", 60).await.is_none());
-    assert!(
-        store.try_lock("m", "b", 60).await.unwrap().is_some(),
-        "another name is free"
-    );
+    assert!(store.try_lock("m", "b", 60).await.unwrap().is_some(), "another name is free");
     assert!(held.release().await.unwrap());
     assert!(lock(&other, "b", 60).await.is_some());
 }
@@ -51,16 +45,8 @@ async fn ttl_expiry_lets_another_owner_reacquire(f: Arc<dyn StoreFactory>) {
         let start = Instant::now();
         let held = lock(&store, "a", 1).await.unwrap();
         let taken = lapsed(&other, "b").await;
-        assert!(
-            start.elapsed() >= Duration::from_secs(1),
-            "early: {:?}",
-            start.elapsed()
-        );
-        assert!(
-            start.elapsed() < Duration::from_secs(5),
-            "late: {:?}",
-            start.elapsed()
-        );
+        assert!(start.elapsed() >= Duration::from_secs(1), "early: {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(5), "late: {:?}", start.elapsed());
         assert!(!held.renew(60).await.unwrap());
         assert!(taken.release().await.unwrap());
     }
@@ -75,11 +61,7 @@ async fn reacquisition_by_the_owner_does_not_refresh_the_ttl(f: Arc<dyn StoreFac
     assert_eq!(again.fencing_token(), first.fencing_token());
     assert!(store.locks().await.unwrap()[0].remaining_s <= 1);
     let taken = lapsed(&store, "b").await;
-    assert!(
-        start.elapsed() < Duration::from_secs(5),
-        "late: {:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() < Duration::from_secs(5), "late: {:?}", start.elapsed());
     assert!(!first.renew(60).await.unwrap() && !again.renew(60).await.unwrap());
     assert!(taken.renew(60).await.unwrap());
 }
@@ -108,16 +90,8 @@ async fn renew_gives_a_full_new_window(f: Arc<dyn StoreFactory>) {
     let start = Instant::now();
     assert!(held.renew(1).await.unwrap());
     lapsed(&store, "b").await;
-    assert!(
-        start.elapsed() >= Duration::from_secs(1),
-        "early: {:?}",
-        start.elapsed()
-    );
-    assert!(
-        start.elapsed() < Duration::from_secs(5),
-        "late: {:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() >= Duration::from_secs(1), "early: {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "late: {:?}", start.elapsed());
 }
 
 /// A lapsed lock that nobody took can be renewed by its tenure, which goes on.
@@ -155,30 +129,15 @@ async fn an_old_tenure_leaves_its_successor_alone(f: Arc<dyn StoreFactory>) {
         let take = async |owner: &str, ttl| store.try_lock(&name, owner, ttl).await.unwrap();
         let old = take("a", 1).await.unwrap();
         eventually(Duration::from_secs(10), async || {
-            store
-                .locks()
-                .await
-                .unwrap()
-                .iter()
-                .all(|l| l.name != name)
-                .then_some(())
+            store.locks().await.unwrap().iter().all(|l| l.name != name).then_some(())
         })
         .await;
         let new = take(successor, 600).await.unwrap();
         assert!(new.fencing_token() > old.fencing_token());
         assert!(!old.renew(60).await.unwrap());
         assert!(!old.release().await.unwrap());
-        assert!(
-            take("c", 60).await.is_none(),
-            "the successor still excludes"
-        );
-        let left = store
-            .locks()
-            .await
-            .unwrap()
-            .into_iter()
-            .find(|l| l.name == name)
-            .unwrap();
+        assert!(take("c", 60).await.is_none(), "the successor still excludes");
+        let left = store.locks().await.unwrap().into_iter().find(|l| l.name == name).unwrap();
         assert!(left.remaining_s > 500 && left.fencing_token == new.fencing_token());
         assert!(new.release().await.unwrap());
     }
@@ -188,14 +147,7 @@ async fn an_old_tenure_leaves_its_successor_alone(f: Arc<dyn StoreFactory>) {
 async fn a_released_tenure_leaves_its_successor_alone(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let old = lock(&store, "a", 60).await.unwrap();
-    assert!(
-        lock(&store, "a", 60)
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap()
-    );
+    assert!(lock(&store, "a", 60).await.unwrap().release().await.unwrap());
     let new = lock(&store, "a", 60).await.unwrap();
     assert!(new.fencing_token() > old.fencing_token());
     assert!(!old.renew(600).await.unwrap());
@@ -240,17 +192,10 @@ async fn concurrent_try_lock_has_one_winner_and_no_errors(f: Arc<dyn StoreFactor
         let name = format!("l{round}");
         let mut tasks = Vec::new();
         for n in 0..16 {
-            let store = if n % 2 == 0 {
-                store.clone()
-            } else {
-                other.clone()
-            };
+            let store = if n % 2 == 0 { store.clone() } else { other.clone() };
             let name = name.clone();
             tasks.push(tokio::spawn(async move {
-                store
-                    .try_lock(&name, &format!("owner {n}"), 60)
-                    .await
-                    .unwrap()
+                store.try_lock(&name, &format!("owner {n}"), 60).await.unwrap()
             }));
         }
         let mut winners = 0;
@@ -269,11 +214,7 @@ async fn contenders_exclude_each_other(f: Arc<dyn StoreFactory>) {
     let last = Arc::new(AtomicI64::new(i64::MIN));
     let mut tasks = Vec::new();
     for n in 0..6 {
-        let store = if n % 2 == 0 {
-            store.clone()
-        } else {
-            other.clone()
-        };
+        let store = if n % 2 == 0 { store.clone() } else { other.clone() };
         let (inside, last) = (inside.clone(), last.clone());
         tasks.push(tokio::spawn(async move {
             let mut turns = 0;
@@ -316,21 +257,12 @@ async fn the_ttl_is_exact(f: Arc<dyn StoreFactory>) {
         let store = open_at(&f, &clock).await;
         let held = lock(&store, "a", 1).await.unwrap();
         clock.advance(Duration::from_micros(999_999));
-        assert!(
-            lock(&store, "b", 60).await.is_none(),
-            "early, from {offset} µs"
-        );
+        assert!(lock(&store, "b", 60).await.is_none(), "early, from {offset} µs");
         assert!(held.renew(2).await.unwrap());
         clock.advance(Duration::from_micros(1_999_999));
-        assert!(
-            lock(&store, "b", 60).await.is_none(),
-            "early, from {offset} µs"
-        );
+        assert!(lock(&store, "b", 60).await.is_none(), "early, from {offset} µs");
         clock.advance(Duration::from_micros(1));
-        assert!(
-            lock(&store, "b", 60).await.is_some(),
-            "late, from {offset} µs"
-        );
+        assert!(lock(&store, "b", 60).await.is_some(), "late, from {offset} µs");
     }
 }
 
@@ -347,17 +279,8 @@ async fn lapsed_locks_do_not_disturb(f: Arc<dyn StoreFactory>) {
         clock.advance(Duration::from_millis(500));
     }
     assert!(store.locks().await.unwrap().len() <= 4);
-    let left = store
-        .locks()
-        .await
-        .unwrap()
-        .into_iter()
-        .find(|l| l.name == "l")
-        .unwrap();
-    assert_eq!(
-        (left.remaining_s, left.fencing_token),
-        (900, held.fencing_token())
-    );
+    let left = store.locks().await.unwrap().into_iter().find(|l| l.name == "l").unwrap();
+    assert_eq!((left.remaining_s, left.fencing_token), (900, held.fencing_token()));
     assert!(lock(&store, "b", 60).await.is_none());
     assert!(held.release().await.unwrap());
 }

@@ -19,25 +19,13 @@ async fn plain(store: &EngineStore, name: &str) -> Outcomes {
         ("notify", store.notify(name, json!(1)).await),
         ("listen", store.listen(name).await.map(drop)),
         ("stream", store.stream(name).await.map(drop)),
-        (
-            "queue",
-            store.queue(name, Default::default()).await.map(drop),
-        ),
+        ("queue", store.queue(name, Default::default()).await.map(drop)),
         ("outbox", store.outbox(name).await.map(drop)),
         ("try_lock", store.try_lock(name, "o", 9).await.map(drop)),
-        (
-            "schedule",
-            store
-                .schedule(name, spec, "q", json!(1), Default::default())
-                .await
-                .map(drop),
-        ),
+        ("schedule", store.schedule(name, spec, "q", json!(1), Default::default()).await.map(drop)),
         (
             "its queue",
-            store
-                .schedule("s", spec, name, json!(1), Default::default())
-                .await
-                .map(drop),
+            store.schedule("s", spec, name, json!(1), Default::default()).await.map(drop),
         ),
         ("unschedule", store.unschedule(name).await.map(drop)),
     ]
@@ -48,45 +36,18 @@ async fn transactional(tx: &mut dyn TxHandle, name: &str) -> Outcomes {
     let opts = EnqueueOpts::default;
     let key = || Some("k".to_owned());
     vec![
-        (
-            "enqueue_tx",
-            tx.enqueue_tx(name, opts(), json!(1)).await.map(drop),
-        ),
+        ("enqueue_tx", tx.enqueue_tx(name, opts(), json!(1)).await.map(drop)),
         ("publish_tx", tx.publish_tx(name, json!(1)).await.map(drop)),
-        (
-            "keyed",
-            tx.publish_with_key_tx(name, key(), json!(1))
-                .await
-                .map(drop),
-        ),
+        ("keyed", tx.publish_with_key_tx(name, key(), json!(1)).await.map(drop)),
         ("notify_tx", tx.notify_tx(name, json!(1)).await),
         ("save_offset_tx", tx.save_offset_tx(name, "c", 1).await),
         ("get_job_tx", tx.get_job_tx(name, 1).await.map(drop)),
         ("get_offset_tx", tx.get_offset_tx(name, "c").await.map(drop)),
-        (
-            "read_since_tx",
-            tx.read_since_tx(name, 0, 1).await.map(drop),
-        ),
-        (
-            "read_from_consumer_tx",
-            tx.read_from_consumer_tx(name, "c", 1).await.map(drop),
-        ),
-        (
-            "outbox_enqueue_tx",
-            tx.outbox_enqueue_tx(name, opts(), json!(1)).await.map(drop),
-        ),
-        (
-            "enqueue_batch_tx",
-            tx.enqueue_batch_tx(name, vec![(json!(1), opts())])
-                .await
-                .map(drop),
-        ),
-        (
-            "publish_batch_tx",
-            tx.publish_batch_tx(name, vec![(key(), json!(1))])
-                .await
-                .map(drop),
-        ),
+        ("read_since_tx", tx.read_since_tx(name, 0, 1).await.map(drop)),
+        ("read_from_consumer_tx", tx.read_from_consumer_tx(name, "c", 1).await.map(drop)),
+        ("outbox_enqueue_tx", tx.outbox_enqueue_tx(name, opts(), json!(1)).await.map(drop)),
+        ("enqueue_batch_tx", tx.enqueue_batch_tx(name, vec![(json!(1), opts())]).await.map(drop)),
+        ("publish_batch_tx", tx.publish_batch_tx(name, vec![(key(), json!(1))]).await.map(drop)),
     ]
 }
 
@@ -98,31 +59,16 @@ async fn local(store: &EngineStore, name: &str) -> Outcomes {
     let mut deliver = |_: Box<dyn JobHandle>| async { Ok(()) };
     let key = || Some(name.to_owned());
     vec![
-        (
-            "read_from_consumer",
-            stream.read_from_consumer(name, 1).await.map(drop),
-        ),
+        ("read_from_consumer", stream.read_from_consumer(name, 1).await.map(drop)),
         ("save_offset", stream.save_offset(name, 1).await),
         ("get_offset", stream.get_offset(name).await.map(drop)),
         ("subscribe", stream.subscribe(name).await.map(drop)),
-        (
-            "publish_with_key",
-            stream.publish_with_key(key(), json!(1)).await.map(drop),
-        ),
-        (
-            "publish_batch",
-            stream
-                .publish_batch(vec![(key(), json!(1))])
-                .await
-                .map(drop),
-        ),
+        ("publish_with_key", stream.publish_with_key(key(), json!(1)).await.map(drop)),
+        ("publish_batch", stream.publish_batch(vec![(key(), json!(1))]).await.map(drop)),
         ("try_lock", store.try_lock("local", name, 9).await.map(drop)),
         ("claim_one", queue.claim_one(name).await.map(drop)),
         ("claim_batch", queue.claim_batch(name, 1).await.map(drop)),
-        (
-            "run_once",
-            outbox.run_once(name, &mut deliver).await.map(drop),
-        ),
+        ("run_once", outbox.run_once(name, &mut deliver).await.map(drop)),
     ]
 }
 
@@ -131,26 +77,10 @@ async fn local_transactional(tx: &mut dyn TxHandle, name: &str) -> Outcomes {
     let key = || Some(name.to_owned());
     vec![
         ("save_offset_tx", tx.save_offset_tx("local", name, 1).await),
-        (
-            "get_offset_tx",
-            tx.get_offset_tx("local", name).await.map(drop),
-        ),
-        (
-            "read_from_consumer_tx",
-            tx.read_from_consumer_tx("local", name, 1).await.map(drop),
-        ),
-        (
-            "keyed",
-            tx.publish_with_key_tx("local", key(), json!(1))
-                .await
-                .map(drop),
-        ),
-        (
-            "batch",
-            tx.publish_batch_tx("local", vec![(key(), json!(1))])
-                .await
-                .map(drop),
-        ),
+        ("get_offset_tx", tx.get_offset_tx("local", name).await.map(drop)),
+        ("read_from_consumer_tx", tx.read_from_consumer_tx("local", name, 1).await.map(drop)),
+        ("keyed", tx.publish_with_key_tx("local", key(), json!(1)).await.map(drop)),
+        ("batch", tx.publish_batch_tx("local", vec![(key(), json!(1))]).await.map(drop)),
     ]
 }
 
@@ -159,11 +89,7 @@ fn invalid() -> Vec<String> {
     let long = "x".repeat(1025);
     let wide = format!("{}é", "x".repeat(1023));
     let blank = ["", " ", "\t\r\n", "\u{a0}\u{3000}", "\0", "a\0", "\0a"];
-    blank
-        .into_iter()
-        .map(str::to_owned)
-        .chain([long, wide])
-        .collect()
+    blank.into_iter().map(str::to_owned).chain([long, wide]).collect()
 }
 
 fn reserved() -> [String; 5] {
@@ -245,14 +171,8 @@ async fn invalid_names_are_refused_on_plain_paths(f: Arc<dyn StoreFactory>) {
         refused_as_invalid(plain(&store, &name).await, &name);
         refused_as_invalid(local(&store, &name).await, &name);
     }
-    assert!(
-        store.schedules().await.unwrap().is_empty(),
-        "a refused call left something behind"
-    );
-    assert!(
-        store.locks().await.unwrap().is_empty(),
-        "a refused call left something behind"
-    );
+    assert!(store.schedules().await.unwrap().is_empty(), "a refused call left something behind");
+    assert!(store.locks().await.unwrap().is_empty(), "a refused call left something behind");
 }
 
 /// They are refused in a transaction alike.
@@ -300,19 +220,11 @@ async fn local_names_may_carry_the_reserved_prefix(f: Arc<dyn StoreFactory>) {
 /// A schedule cannot target a reserved queue, and a refused one changes nothing that is there.
 async fn schedule_validates_its_queue_argument(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    store
-        .schedule("s", "@every 1h", "good", json!(1), Default::default())
-        .await
-        .unwrap();
+    store.schedule("s", "@every 1h", "good", json!(1), Default::default()).await.unwrap();
     let before = store.schedules().await.unwrap();
     for queue in reserved().iter().chain(&invalid()) {
-        let refused = store
-            .schedule("s", "@every 2h", queue, json!(2), Default::default())
-            .await;
-        let typed = matches!(
-            refused,
-            Err(Error::ReservedName { .. } | Error::InvalidName { .. })
-        );
+        let refused = store.schedule("s", "@every 2h", queue, json!(2), Default::default()).await;
+        let typed = matches!(refused, Err(Error::ReservedName { .. } | Error::InvalidName { .. }));
         assert!(typed, "{queue:.20?}");
     }
     assert_eq!(store.schedules().await.unwrap(), before);
@@ -351,39 +263,22 @@ async fn names_are_shown_as_given(f: Arc<dyn StoreFactory>) {
         let id = queue.enqueue(json!(1), Default::default()).await.unwrap();
         let job = queue.claim_one(&name).await.unwrap().unwrap();
         assert_eq!((queue.name(), &job.job().queue), (&*name, &name));
-        assert_eq!(
-            (job.job().id, job.job().worker_id.as_deref()),
-            (id, Some(&*name))
-        );
+        assert_eq!((job.job().id, job.job().worker_id.as_deref()), (id, Some(&*name)));
         let stream = store.stream(&name).await.unwrap();
-        stream
-            .publish_with_key(Some(name.clone()), json!(1))
-            .await
-            .unwrap();
+        stream.publish_with_key(Some(name.clone()), json!(1)).await.unwrap();
         let event = stream.read_since(0, 1).await.unwrap().remove(0);
-        assert_eq!(
-            (stream.name(), &event.stream, event.key),
-            (&*name, &name, Some(name.clone()))
-        );
+        assert_eq!((stream.name(), &event.stream, event.key), (&*name, &name, Some(name.clone())));
         assert_eq!(store.outbox(&name).await.unwrap().name(), name);
         let lock = store.try_lock(&name, &name, 60).await.unwrap().unwrap();
         assert_eq!(lock.name(), name);
-        let kept = store
-            .schedule(&name, "@every 1h", &name, json!(1), Default::default())
-            .await;
+        let kept = store.schedule(&name, "@every 1h", &name, json!(1), Default::default()).await;
         let kept = kept.unwrap();
         assert_eq!((&kept.name, &kept.queue), (&name, &name));
     }
     let mut names = hostile();
     names.sort();
     let locks = store.locks().await.unwrap();
-    assert_eq!(
-        locks
-            .iter()
-            .map(|lock| lock.name.clone())
-            .collect::<Vec<_>>(),
-        names
-    );
+    assert_eq!(locks.iter().map(|lock| lock.name.clone()).collect::<Vec<_>>(), names);
     assert!(locks.iter().all(|lock| lock.owner == lock.name));
 }
 
@@ -423,15 +318,9 @@ async fn another_name_shows_nothing(store: &Opened, used: &str, other: &str) {
     assert_eq!(stream.get_offset(other).await.unwrap(), 0, "{other}");
     let mut deliver = |_: Box<dyn JobHandle>| async { Ok(()) };
     let outbox = store.outbox(other).await.unwrap();
-    assert!(
-        !outbox.run_once("w", &mut deliver).await.unwrap(),
-        "{other}"
-    );
+    assert!(!outbox.run_once("w", &mut deliver).await.unwrap(), "{other}");
     let twin = store.try_lock(other, "p", 60).await.unwrap().unwrap();
-    assert!(
-        twin.release().await.unwrap() && lock.release().await.unwrap(),
-        "{other}"
-    );
+    assert!(twin.release().await.unwrap() && lock.release().await.unwrap(), "{other}");
 }
 
 /// Names that differ anywhere, after byte 63 too, are distinct for every kind.
@@ -453,10 +342,7 @@ async fn wakes_keep_names_that_look_alike_apart(f: Arc<dyn StoreFactory>) {
         let mut theirs = store.listen(&other).await.unwrap();
         notifier.notify(&one, json!(1)).await.unwrap();
         assert_eq!(ours.recv().await.unwrap().channel, one);
-        let quiet = theirs
-            .recv_timeout(Duration::from_millis(20))
-            .await
-            .unwrap();
+        let quiet = theirs.recv_timeout(Duration::from_millis(20)).await.unwrap();
         assert_eq!(quiet, None, "{one:.70} woke {other:.70}");
     }
 }
@@ -465,35 +351,19 @@ async fn wakes_keep_names_that_look_alike_apart(f: Arc<dyn StoreFactory>) {
 async fn refused_names_leave_the_transaction_usable(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let mut tx = store.begin_tx().await.unwrap();
-    let first = tx
-        .enqueue_tx("q", Default::default(), json!(1))
-        .await
-        .unwrap();
+    let first = tx.enqueue_tx("q", Default::default(), json!(1)).await.unwrap();
     for name in invalid().iter().chain(&reserved()) {
         for (call, outcome) in transactional(&mut *tx, name).await {
             assert!(outcome.is_err(), "{call} with {name:.20?}");
         }
     }
-    let second = tx
-        .enqueue_tx("q", Default::default(), json!(2))
-        .await
-        .unwrap();
+    let second = tx.enqueue_tx("q", Default::default(), json!(2)).await.unwrap();
     tx.publish_tx("s", json!(1)).await.unwrap();
     tx.commit().await.unwrap();
     let queue = store.queue("q", Default::default()).await.unwrap();
     assert!(queue.get_job(first).await.unwrap().is_some());
     assert!(queue.get_job(second).await.unwrap().is_some());
-    assert_eq!(
-        store
-            .stream("s")
-            .await
-            .unwrap()
-            .read_since(0, 9)
-            .await
-            .unwrap()
-            .len(),
-        1
-    );
+    assert_eq!(store.stream("s").await.unwrap().read_since(0, 9).await.unwrap().len(), 1);
 }
 
 /// Names are checked in the order of the arguments, then numbers, then payloads.
@@ -502,45 +372,22 @@ async fn names_are_checked_before_all_else(f: Arc<dyn StoreFactory>) {
     let reserved = "__alkstore_x";
     let too_deep = (0..200).fold(json!(1), |inner, _| json!([inner]));
     let refused = store.try_lock(reserved, "", 0).await.map(drop);
-    assert!(
-        matches!(refused, Err(Error::ReservedName { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(Error::ReservedName { .. })), "{refused:?}");
     let refused = store.try_lock("l", "", 0).await.map(drop);
-    assert!(
-        matches!(refused, Err(Error::InvalidName { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(Error::InvalidName { .. })), "{refused:?}");
     let refused = store.notify(reserved, too_deep.clone()).await;
-    assert!(
-        matches!(refused, Err(Error::ReservedName { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(Error::ReservedName { .. })), "{refused:?}");
     let stream = store.stream("s").await.unwrap();
-    let refused = stream
-        .publish_with_key(Some(" ".into()), too_deep.clone())
-        .await;
-    assert!(
-        matches!(refused, Err(Error::InvalidName { .. })),
-        "{refused:?}"
-    );
+    let refused = stream.publish_with_key(Some(" ".into()), too_deep.clone()).await;
+    assert!(matches!(refused, Err(Error::InvalidName { .. })), "{refused:?}");
     let queue = store.queue("q", Default::default()).await.unwrap();
     let refused = queue.claim_batch("", 0).await.map(drop);
-    assert!(
-        matches!(refused, Err(Error::InvalidName { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(Error::InvalidName { .. })), "{refused:?}");
     let refused = stream.read_from_consumer("", -1).await;
-    assert!(
-        matches!(refused, Err(Error::InvalidName { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(Error::InvalidName { .. })), "{refused:?}");
     let mut tx = store.begin_tx().await.unwrap();
     let refused = tx.enqueue_tx(reserved, Default::default(), too_deep).await;
-    assert!(
-        matches!(refused, Err(Error::ReservedName { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(Error::ReservedName { .. })), "{refused:?}");
 }
 
 cases!("name":

@@ -42,10 +42,7 @@ async fn a_notification_wakes_every_listener(f: Arc<dyn StoreFactory>) {
         for listener in [&store, &store, &other] {
             listeners.push(listener.listen("c").await.unwrap());
         }
-        notifier
-            .notify("c", json!({ "ignored": true }))
-            .await
-            .unwrap();
+        notifier.notify("c", json!({ "ignored": true })).await.unwrap();
         for wakes in &mut listeners {
             woken(&mut **wakes, "c").await;
         }
@@ -114,33 +111,14 @@ async fn listen_is_exact(f: Arc<dyn StoreFactory>) {
     }
     let queue = other.queue("c", Default::default()).await.unwrap();
     queue.enqueue(json!(1), Default::default()).await.unwrap();
-    queue
-        .claim_one("c")
-        .await
-        .unwrap()
-        .unwrap()
-        .retry(None, Some(0))
-        .await
-        .unwrap();
+    queue.claim_one("c").await.unwrap().unwrap().retry(None, Some(0)).await.unwrap();
     let stream = other.stream("c").await.unwrap();
-    stream
-        .publish_with_key(Some("c".into()), json!(1))
-        .await
-        .unwrap();
+    stream.publish_with_key(Some("c".into()), json!(1)).await.unwrap();
     stream.save_offset("c", 1).await.unwrap();
-    other
-        .outbox("c")
-        .await
-        .unwrap()
-        .enqueue(json!(1), Default::default())
-        .await
-        .unwrap();
+    other.outbox("c").await.unwrap().enqueue(json!(1), Default::default()).await.unwrap();
     let lock = other.try_lock("c", "c", 60).await.unwrap().unwrap();
     assert!(lock.release().await.unwrap());
-    other
-        .schedule("c", "@every 1h", "c", json!(1), Default::default())
-        .await
-        .unwrap();
+    other.schedule("c", "@every 1h", "c", json!(1), Default::default()).await.unwrap();
     assert!(other.unschedule("c").await.unwrap());
     quiet(&mut *wakes).await;
     other.notify("c", json!(1)).await.unwrap();
@@ -170,9 +148,7 @@ async fn a_rollback_wakes_nobody(f: Arc<dyn StoreFactory>) {
     for explicit in [true, false] {
         let mut tx = store.begin_tx().await.unwrap();
         tx.notify_tx("c", json!(1)).await.unwrap();
-        tx.enqueue_tx("c", Default::default(), json!(1))
-            .await
-            .unwrap();
+        tx.enqueue_tx("c", Default::default(), json!(1)).await.unwrap();
         if explicit {
             tx.rollback().await.unwrap();
         } else {
@@ -251,11 +227,7 @@ async fn receiving_is_cancel_safe(f: Arc<dyn StoreFactory>) {
     let other = store.another().await;
     let mut wakes = store.listen("c").await.unwrap();
     for round in 0..100 {
-        let notifier = if round % 2 == 0 {
-            store.clone()
-        } else {
-            other.clone()
-        };
+        let notifier = if round % 2 == 0 { store.clone() } else { other.clone() };
         let notifying = tokio::spawn(async move { notifier.notify("c", json!(round)).await });
         let mut received = false;
         for _ in 0..round % 9 {
@@ -275,12 +247,7 @@ async fn receiving_is_cancel_safe(f: Arc<dyn StoreFactory>) {
             woken(&mut *wakes, "c").await;
         }
         // One more may have come late in a round that had one.
-        while wakes
-            .recv_timeout(Duration::from_millis(5))
-            .await
-            .unwrap()
-            .is_some()
-        {}
+        while wakes.recv_timeout(Duration::from_millis(5)).await.unwrap().is_some() {}
     }
 }
 
@@ -301,10 +268,7 @@ async fn many_channels_are_kept_apart(f: Arc<dyn StoreFactory>) {
         woken(&mut **wakes, &format!("c{n}")).await;
     }
     for (n, wakes) in listeners.iter_mut().enumerate() {
-        assert!(
-            n % 3 == 0 || wakes.try_recv().unwrap().is_none(),
-            "c{n} heard another's"
-        );
+        assert!(n % 3 == 0 || wakes.try_recv().unwrap().is_none(), "c{n} heard another's");
     }
 }
 

@@ -20,28 +20,19 @@ pub(crate) struct Opened {
 /// Opens a store on a fresh database.
 pub(crate) async fn open(f: &Arc<dyn StoreFactory>) -> Opened {
     let database = f.database().await;
-    Opened {
-        store: database.open().await,
-        database,
-    }
+    Opened { store: database.open().await, database }
 }
 
 /// Opens a store on a fresh database that takes its time from `clock`.
 pub(crate) async fn open_at(f: &Arc<dyn StoreFactory>, clock: &ManualClock) -> Opened {
     let database = f.database_at(clock.clone()).await;
-    Opened {
-        store: database.open().await,
-        database,
-    }
+    Opened { store: database.open().await, database }
 }
 
 impl Opened {
     /// Another store on the same data, or another handle to the one store.
     pub(crate) async fn another(&self) -> Self {
-        Self {
-            store: self.database.open().await,
-            database: self.database.clone(),
-        }
+        Self { store: self.database.open().await, database: self.database.clone() }
     }
 
     /// Closes the store and opens the data again.
@@ -49,10 +40,14 @@ impl Opened {
         self.store.close().await;
         let Self { store, database } = self;
         drop(store);
-        Self {
-            store: database.open().await,
-            database,
-        }
+        Self { store: database.open().await, database }
+    }
+
+    /// Drops the store and opens the data again.
+    pub(crate) async fn drop_and_reopen(self) -> Self {
+        let Self { store, database } = self;
+        drop(store);
+        Self { store: database.open().await, database }
     }
 }
 

@@ -28,10 +28,7 @@ impl Delivery for Courier {
 }
 
 fn courier(outcome: fn() -> Result<()>) -> Courier {
-    Courier {
-        jobs: Vec::new(),
-        outcome,
-    }
+    Courier { jobs: Vec::new(), outcome }
 }
 
 async fn put(outbox: &dyn Outbox) -> i64 {
@@ -40,10 +37,7 @@ async fn put(outbox: &dyn Outbox) -> i64 {
 
 /// The outbox's job as an operator sees it.
 async fn row(store: &Opened, outbox: &str, id: i64) -> Option<Job> {
-    let jobs = store
-        .jobs(&format!("outbox:{outbox}"), None, Some(id - 1), 1)
-        .await
-        .unwrap();
+    let jobs = store.jobs(&format!("outbox:{outbox}"), None, Some(id - 1), 1).await.unwrap();
     jobs.into_iter().find(|job| job.id == id)
 }
 
@@ -53,10 +47,7 @@ async fn run_once_is_false_when_empty(f: Arc<dyn StoreFactory>) {
     let outbox = store.outbox("o").await.unwrap();
     let mut deliver = courier(|| Ok(()));
     assert!(!outbox.run_once("w", &mut deliver).await.unwrap());
-    let opts = EnqueueOpts {
-        delay: Some(60),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { delay: Some(60), ..Default::default() };
     outbox.enqueue(json!(1), opts).await.unwrap();
     assert!(!outbox.run_once("w", &mut deliver).await.unwrap());
     assert!(deliver.jobs.is_empty());
@@ -67,10 +58,7 @@ async fn run_once_acks_on_ok(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let outbox = store.outbox("o").await.unwrap();
     let ids = [put(&*outbox).await, put(&*outbox).await];
-    let opts = EnqueueOpts {
-        priority: 1,
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { priority: 1, ..Default::default() };
     let first = outbox.enqueue(json!("first"), opts).await.unwrap();
     let mut deliver = courier(|| Ok(()));
     for n in 1..=3 {
@@ -80,12 +68,7 @@ async fn run_once_acks_on_ok(f: Arc<dyn StoreFactory>) {
     assert!(!outbox.run_once("worker", &mut deliver).await.unwrap());
     let order: Vec<i64> = deliver.jobs.iter().map(|job| job.id).collect();
     assert_eq!(order, [first, ids[0], ids[1]]);
-    assert!(
-        deliver
-            .jobs
-            .iter()
-            .all(|job| job.worker_id.as_deref() == Some("worker"))
-    );
+    assert!(deliver.jobs.iter().all(|job| job.worker_id.as_deref() == Some("worker")));
     assert!(store.queues().await.unwrap().is_empty());
 }
 
@@ -98,20 +81,9 @@ async fn run_once_retries_on_err(f: Arc<dyn StoreFactory>) {
     let mut deliver = courier(|| Err(Error::Closed));
     assert!(outbox.run_once("w", &mut deliver).await.unwrap());
     let job = row(&store, "o", id).await.unwrap();
-    assert_eq!(
-        (job.state, job.attempts, job.last_error),
-        (JobState::Pending, 1, None)
-    );
-    assert!(
-        job.run_at >= before + 3 && job.run_at <= now_s() + 5,
-        "{} {}",
-        job.run_at,
-        before
-    );
-    assert!(
-        !outbox.run_once("w", &mut deliver).await.unwrap(),
-        "it waits"
-    );
+    assert_eq!((job.state, job.attempts, job.last_error), (JobState::Pending, 1, None));
+    assert!(job.run_at >= before + 3 && job.run_at <= now_s() + 5, "{} {}", job.run_at, before);
+    assert!(!outbox.run_once("w", &mut deliver).await.unwrap(), "it waits");
 }
 
 /// A delivery that goes on failing is dead in the end, with the error's text.
@@ -119,11 +91,7 @@ async fn run_once_buries_with_the_errors_text(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let outbox = store.outbox("o").await.unwrap();
     let id = put(&*outbox).await;
-    let mut deliver = courier(|| {
-        Err(Error::InvalidName {
-            name: "a\0b".into(),
-        })
-    });
+    let mut deliver = courier(|| Err(Error::InvalidName { name: "a\0b".into() }));
     for attempts in 1..=5 {
         store.retry_now("outbox:o", &[id]).await.unwrap();
         assert!(outbox.run_once("w", &mut deliver).await.unwrap());
@@ -200,10 +168,7 @@ async fn a_delivery_may_panic(f: Arc<dyn StoreFactory>) {
         outbox.run_once("w", &mut deliver).await
     });
     assert!(panicked.await.unwrap_err().is_panic());
-    assert_eq!(
-        row(&store, "o", id).await.unwrap().state,
-        JobState::Processing
-    );
+    assert_eq!(row(&store, "o", id).await.unwrap().state, JobState::Processing);
     let other = put(&*outbox).await;
     let mut deliver = courier(|| Ok(()));
     assert!(outbox.run_once("w", &mut deliver).await.unwrap());
@@ -224,10 +189,7 @@ async fn outbox_stamps_are_its_own_on_both_paths(f: Arc<dyn StoreFactory>) {
     };
     let custom = outbox.enqueue(json!(1), opts.clone()).await.unwrap();
     let mut tx = store.begin_tx().await.unwrap();
-    let plain_tx = tx
-        .outbox_enqueue_tx("o", Default::default(), json!(1))
-        .await
-        .unwrap();
+    let plain_tx = tx.outbox_enqueue_tx("o", Default::default(), json!(1)).await.unwrap();
     let custom_tx = tx.outbox_enqueue_tx("o", opts, json!(1)).await.unwrap();
     tx.commit().await.unwrap();
     for id in [plain, plain_tx, custom, custom_tx] {
@@ -247,27 +209,16 @@ async fn outbox_enqueue_tx_commits_atomically(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let outbox = store.outbox("o").await.unwrap();
     let mut tx = store.begin_tx().await.unwrap();
-    tx.outbox_enqueue_tx("o", Default::default(), json!("ghost"))
-        .await
-        .unwrap();
+    tx.outbox_enqueue_tx("o", Default::default(), json!("ghost")).await.unwrap();
     tx.publish_tx("s", json!(1)).await.unwrap();
-    assert!(
-        store
-            .jobs("outbox:o", None, None, 9)
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert!(store.jobs("outbox:o", None, None, 9).await.unwrap().is_empty());
     tx.rollback().await.unwrap();
     let mut deliver = courier(|| Ok(()));
     assert!(!outbox.run_once("w", &mut deliver).await.unwrap());
     assert!(store.queues().await.unwrap().is_empty());
 
     let mut tx = store.begin_tx().await.unwrap();
-    let id = tx
-        .outbox_enqueue_tx("o", Default::default(), json!("real"))
-        .await
-        .unwrap();
+    let id = tx.outbox_enqueue_tx("o", Default::default(), json!("real")).await.unwrap();
     tx.commit().await.unwrap();
     assert!(outbox.run_once("w", &mut deliver).await.unwrap());
     assert_eq!(deliver.jobs[0].id, id);
@@ -277,37 +228,22 @@ async fn outbox_enqueue_tx_commits_atomically(f: Arc<dyn StoreFactory>) {
 /// Outboxes are separate from each other, and from the queue of their name.
 async fn outboxes_are_separate(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let (one, other) = (
-        store.outbox("o").await.unwrap(),
-        store.outbox("p").await.unwrap(),
-    );
+    let (one, other) = (store.outbox("o").await.unwrap(), store.outbox("p").await.unwrap());
     let id = put(&*one).await;
     let mut deliver = courier(|| Ok(()));
     assert!(!other.run_once("w", &mut deliver).await.unwrap());
-    for name in [
-        "o",
-        "outbox:o",
-        "_outbox:o",
-        "_alkstore_outbox:o",
-        "alkstore_outbox:o",
-    ] {
+    for name in ["o", "outbox:o", "_outbox:o", "_alkstore_outbox:o", "alkstore_outbox:o"] {
         let queue = store.queue(name, Default::default()).await.unwrap();
         assert!(queue.claim_one("w").await.unwrap().is_none(), "{name}");
         assert_eq!(queue.get_job(id).await.unwrap(), None, "{name}");
         assert!(!queue.cancel(id).await.unwrap(), "{name}");
-        queue
-            .enqueue(json!("queue's"), Default::default())
-            .await
-            .unwrap();
+        queue.enqueue(json!("queue's"), Default::default()).await.unwrap();
     }
     let mut tx = store.begin_tx().await.unwrap();
     assert_eq!(tx.get_job_tx("o", id).await.unwrap(), None);
     drop(tx);
     assert!(one.run_once("w", &mut deliver).await.unwrap());
-    assert!(
-        !one.run_once("w", &mut deliver).await.unwrap(),
-        "a queue's job was delivered"
-    );
+    assert!(!one.run_once("w", &mut deliver).await.unwrap(), "a queue's job was delivered");
 }
 
 /// No direct name leads to the queue behind an outbox.
@@ -316,31 +252,15 @@ async fn the_backing_queue_is_out_of_reach(f: Arc<dyn StoreFactory>) {
     put(&*store.outbox("o").await.unwrap()).await;
     let name = "__alkstore_outbox:o";
     let refused = store.queue(name, Default::default()).await.map(drop);
-    assert!(
-        matches!(refused, Err(Error::ReservedName { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(Error::ReservedName { .. })), "{refused:?}");
     let mut tx = store.begin_tx().await.unwrap();
     let refused = tx.enqueue_tx(name, Default::default(), json!(1)).await;
-    assert!(
-        matches!(refused, Err(Error::ReservedName { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(Error::ReservedName { .. })), "{refused:?}");
     let refused = tx.get_job_tx(name, 1).await;
-    assert!(
-        matches!(refused, Err(Error::ReservedName { .. })),
-        "{refused:?}"
-    );
-    for address in [
-        name,
-        "outbox:__alkstore_outbox:o",
-        "queue:__alkstore_outbox:o",
-    ] {
+    assert!(matches!(refused, Err(Error::ReservedName { .. })), "{refused:?}");
+    for address in [name, "outbox:__alkstore_outbox:o", "queue:__alkstore_outbox:o"] {
         let refused = store.jobs(address, None, None, 9).await;
-        assert!(
-            matches!(refused, Err(Error::ReservedName { .. })),
-            "{address}: {refused:?}"
-        );
+        assert!(matches!(refused, Err(Error::ReservedName { .. })), "{address}: {refused:?}");
     }
 }
 
@@ -355,11 +275,7 @@ async fn concurrent_workers_deliver_once(f: Arc<dyn StoreFactory>) {
     let delivered: Arc<Mutex<BTreeMap<i64, i64>>> = Arc::default();
     let mut tasks = Vec::new();
     for n in 0..6 {
-        let store = if n % 2 == 0 {
-            store.clone()
-        } else {
-            other.clone()
-        };
+        let store = if n % 2 == 0 { store.clone() } else { other.clone() };
         let delivered = delivered.clone();
         tasks.push(tokio::spawn(async move {
             let outbox = store.outbox("o").await.unwrap();

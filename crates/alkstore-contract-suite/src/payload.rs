@@ -55,29 +55,19 @@ async fn stored(store: &EngineStore, value: &Value) -> Result<Vec<(&'static str,
     let stream = store.stream("s").await?;
     let outbox = store.outbox("o").await?;
     let first = stream.publish(value.clone()).await?;
-    stream
-        .publish_with_key(Some("k".into()), value.clone())
-        .await?;
+    stream.publish_with_key(Some("k".into()), value.clone()).await?;
     stream.publish_batch(vec![(None, value.clone())]).await?;
     queue.enqueue(value.clone(), Default::default()).await?;
-    queue
-        .enqueue_batch(vec![(value.clone(), Default::default())])
-        .await?;
+    queue.enqueue_batch(vec![(value.clone(), Default::default())]).await?;
     outbox.enqueue(value.clone(), Default::default()).await?;
     let mut tx = store.begin_tx().await?;
     tx.publish_tx("s", value.clone()).await?;
-    tx.publish_with_key_tx("s", Some("k".into()), value.clone())
-        .await?;
-    tx.publish_batch_tx("s", vec![(None, value.clone())])
-        .await?;
-    let id = tx
-        .enqueue_tx("q", Default::default(), value.clone())
-        .await?;
+    tx.publish_with_key_tx("s", Some("k".into()), value.clone()).await?;
+    tx.publish_batch_tx("s", vec![(None, value.clone())]).await?;
+    let id = tx.enqueue_tx("q", Default::default(), value.clone()).await?;
     let seen = tx.get_job_tx("q", id).await?.unwrap().payload;
-    tx.enqueue_batch_tx("q", vec![(value.clone(), Default::default())])
-        .await?;
-    tx.outbox_enqueue_tx("o", Default::default(), value.clone())
-        .await?;
+    tx.enqueue_batch_tx("q", vec![(value.clone(), Default::default())]).await?;
+    tx.outbox_enqueue_tx("o", Default::default(), value.clone()).await?;
     tx.commit().await?;
 
     let mut found = vec![("get_job_tx", seen)];
@@ -123,10 +113,7 @@ async fn payloads_decode_to_equal_values(f: Arc<dyn StoreFactory>) {
     let events = given.iter().map(|value| (None, value.clone())).collect();
     stream.publish_batch(events).await.unwrap();
     let events = stream.read_since(0, 100).await.unwrap();
-    let decoded: Vec<Value> = events
-        .iter()
-        .map(|event| event.payload_as().unwrap())
-        .collect();
+    let decoded: Vec<Value> = events.iter().map(|event| event.payload_as().unwrap()).collect();
     assert!(decoded == given, "seed {seed}");
 }
 
@@ -135,26 +122,14 @@ async fn large_payloads_pass(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let value = Value::from("m".repeat(16 << 20));
     let queue = store.queue("q", Default::default()).await.unwrap();
-    queue
-        .enqueue(value.clone(), Default::default())
-        .await
-        .unwrap();
+    queue.enqueue(value.clone(), Default::default()).await.unwrap();
     let stream = store.stream("s").await.unwrap();
     stream.publish(value.clone()).await.unwrap();
     let job = queue.claim_one("w").await.unwrap().unwrap();
     assert!(job.job().payload_as::<Value>().unwrap() == value);
     assert!(job.ack().await.unwrap());
     let mut events = stream.subscribe("c").await.unwrap();
-    assert!(
-        events
-            .recv()
-            .await
-            .unwrap()
-            .unwrap()
-            .payload_as::<Value>()
-            .unwrap()
-            == value
-    );
+    assert!(events.recv().await.unwrap().unwrap().payload_as::<Value>().unwrap() == value);
 }
 
 /// What could not be read back is `Codec` at once, on every plain path, and stores nothing.
@@ -166,32 +141,14 @@ async fn too_deep_payloads_are_refused(f: Arc<dyn StoreFactory>) {
     for deep in [nested(128), nested_in_objects(128), nested(1_000)] {
         let job = || (deep.clone(), Default::default());
         for refused in [
-            queue
-                .enqueue(deep.clone(), Default::default())
-                .await
-                .map(drop),
-            queue
-                .enqueue_batch(vec![(json!(1), Default::default()), job()])
-                .await
-                .map(drop),
+            queue.enqueue(deep.clone(), Default::default()).await.map(drop),
+            queue.enqueue_batch(vec![(json!(1), Default::default()), job()]).await.map(drop),
             stream.publish(deep.clone()).await.map(drop),
-            stream
-                .publish_with_key(Some("k".into()), deep.clone())
-                .await
-                .map(drop),
-            stream
-                .publish_batch(vec![(None, json!(1)), (None, deep.clone())])
-                .await
-                .map(drop),
-            outbox
-                .enqueue(deep.clone(), Default::default())
-                .await
-                .map(drop),
+            stream.publish_with_key(Some("k".into()), deep.clone()).await.map(drop),
+            stream.publish_batch(vec![(None, json!(1)), (None, deep.clone())]).await.map(drop),
+            outbox.enqueue(deep.clone(), Default::default()).await.map(drop),
             store.notify("c", deep.clone()).await,
-            store
-                .schedule("x", "@every 1h", "q", deep.clone(), Default::default())
-                .await
-                .map(drop),
+            store.schedule("x", "@every 1h", "q", deep.clone(), Default::default()).await.map(drop),
         ] {
             assert!(matches!(refused, Err(Error::Codec(_))), "{refused:?}");
         }
@@ -208,52 +165,24 @@ async fn too_deep_payloads_are_refused_in_transactions(f: Arc<dyn StoreFactory>)
     let job = || (deep.clone(), Default::default());
     let key = || Some("k".to_owned());
     for refused in [
-        tx.enqueue_tx("q", Default::default(), deep.clone())
-            .await
-            .map(drop),
-        tx.enqueue_batch_tx("q", vec![(json!(1), Default::default()), job()])
-            .await
-            .map(drop),
-        tx.outbox_enqueue_tx("o", Default::default(), deep.clone())
-            .await
-            .map(drop),
+        tx.enqueue_tx("q", Default::default(), deep.clone()).await.map(drop),
+        tx.enqueue_batch_tx("q", vec![(json!(1), Default::default()), job()]).await.map(drop),
+        tx.outbox_enqueue_tx("o", Default::default(), deep.clone()).await.map(drop),
         tx.publish_tx("s", deep.clone()).await.map(drop),
-        tx.publish_with_key_tx("s", key(), deep.clone())
-            .await
-            .map(drop),
-        tx.publish_batch_tx("s", vec![(None, json!(1)), (key(), deep.clone())])
-            .await
-            .map(drop),
+        tx.publish_with_key_tx("s", key(), deep.clone()).await.map(drop),
+        tx.publish_batch_tx("s", vec![(None, json!(1)), (key(), deep.clone())]).await.map(drop),
         tx.notify_tx("c", deep.clone()).await,
     ] {
         assert!(matches!(refused, Err(Error::Codec(_))), "{refused:?}");
     }
     tx.commit().await.unwrap();
-    assert_eq!(
-        store
-            .stream("kept")
-            .await
-            .unwrap()
-            .get_offset("c")
-            .await
-            .unwrap(),
-        1
-    );
+    assert_eq!(store.stream("kept").await.unwrap().get_offset("c").await.unwrap(), 1);
     nothing_is_stored(&store).await;
 }
 
 async fn nothing_is_stored(store: &Opened) {
     assert_eq!(store.queues().await.unwrap(), []);
-    assert!(
-        store
-            .stream("s")
-            .await
-            .unwrap()
-            .read_since(0, 9)
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert!(store.stream("s").await.unwrap().read_since(0, 9).await.unwrap().is_empty());
     assert_eq!(store.schedules().await.unwrap(), []);
 }
 
@@ -272,11 +201,7 @@ async fn undecodable_events_do_not_stop_a_consumer(f: Arc<dyn StoreFactory>) {
     }
     events.save_offset().await.unwrap();
     assert_eq!(decoded[0].as_ref().unwrap()["n"], 1);
-    assert!(
-        matches!(decoded[1], Err(Error::Codec(_))),
-        "{:?}",
-        decoded[1]
-    );
+    assert!(matches!(decoded[1], Err(Error::Codec(_))), "{:?}", decoded[1]);
     assert_eq!(decoded[2].as_ref().unwrap()["n"], 3);
     assert_eq!(stream.get_offset("c").await.unwrap(), events.offset());
 }
@@ -285,14 +210,8 @@ async fn undecodable_events_do_not_stop_a_consumer(f: Arc<dyn StoreFactory>) {
 async fn undecodable_jobs_do_not_block_their_queue(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let queue = store.queue("q", Default::default()).await.unwrap();
-    let once = alkstore::EnqueueOpts {
-        max_attempts: Some(1),
-        ..Default::default()
-    };
-    let poison = queue
-        .enqueue(json!({ "not": "a number" }), once.clone())
-        .await
-        .unwrap();
+    let once = alkstore::EnqueueOpts { max_attempts: Some(1), ..Default::default() };
+    let poison = queue.enqueue(json!({ "not": "a number" }), once.clone()).await.unwrap();
     let good = queue.enqueue(json!(7), once).await.unwrap();
     while let Some(job) = queue.claim_one("w").await.unwrap() {
         match job.job().payload_as::<i64>() {
@@ -316,15 +235,9 @@ async fn typed_payloads_encode_or_are_refused(f: Arc<dyn StoreFactory>) {
     let stream = store.stream("s").await.unwrap();
     let pair = ("a", 1.5);
     let id = queue.enqueue_as(&pair, Default::default()).await.unwrap();
-    assert_eq!(
-        queue.get_job(id).await.unwrap().unwrap().payload,
-        br#"["a",1.5]"#
-    );
+    assert_eq!(queue.get_job(id).await.unwrap().unwrap().payload, br#"["a",1.5]"#);
     stream.publish_as(&pair).await.unwrap();
-    assert_eq!(
-        stream.read_since(0, 9).await.unwrap()[0].payload,
-        br#"["a",1.5]"#
-    );
+    assert_eq!(stream.read_since(0, 9).await.unwrap()[0].payload, br#"["a",1.5]"#);
 
     let no_json = std::collections::BTreeMap::from([(vec![1], 1)]);
     let refused = queue.enqueue_as(&no_json, Default::default()).await;
@@ -363,9 +276,7 @@ async fn payload_too_large_leaves_the_transaction_usable(f: Arc<dyn StoreFactory
     let store = open(&f).await;
     let mut wakes = store.listen("c").await.unwrap();
     let mut tx = store.begin_tx().await.unwrap();
-    tx.enqueue_tx("q", Default::default(), json!(1))
-        .await
-        .unwrap();
+    tx.enqueue_tx("q", Default::default(), json!(1)).await.unwrap();
     if let Some(limit) = f.traits().notify_limit {
         let refused = tx.notify_tx("c", text_of(limit + 1)).await;
         let told = matches!(refused, Err(Error::PayloadTooLarge { limit: told }) if told == limit);

@@ -53,51 +53,25 @@ async fn an_enqueued_job_shows_its_resolved_options(f: Arc<dyn StoreFactory>) {
     let id = put(&*queue).await;
     let job = job(&*queue, id).await;
     assert!((before..=now_s()).contains(&job.created_at), "{job:?}");
-    assert_eq!(
-        (job.id, &*job.queue, job.state),
-        (id, "q", JobState::Pending)
-    );
-    assert_eq!(
-        (job.payload, job.priority, job.run_at),
-        (b"1".into(), 0, job.created_at)
-    );
+    assert_eq!((job.id, &*job.queue, job.state), (id, "q", JobState::Pending));
+    assert_eq!((job.payload, job.priority, job.run_at), (b"1".into(), 0, job.created_at));
     assert_eq!((job.attempts, job.max_attempts), (0, 3));
-    assert_eq!(
-        (job.worker_id, job.claimed_at, job.claim_expires_at),
-        (None, None, None)
-    );
-    assert_eq!(
-        (job.expires_at, job.visibility_timeout_s, job.backoff_base_s),
-        (None, 300, 5)
-    );
-    assert_eq!(
-        (job.dead_letter_retention_s, job.last_error, job.died_at),
-        (None, None, None)
-    );
+    assert_eq!((job.worker_id, job.claimed_at, job.claim_expires_at), (None, None, None));
+    assert_eq!((job.expires_at, job.visibility_timeout_s, job.backoff_base_s), (None, 300, 5));
+    assert_eq!((job.dead_letter_retention_s, job.last_error, job.died_at), (None, None, None));
 }
 
 /// A delay wins over `run_at`, which is taken literally; the resolved time is shown.
 async fn delay_wins_over_run_at(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let queue = store.queue("q", Default::default()).await.unwrap();
-    for (delay, run_at) in [
-        (Some(60), Some(5)),
-        (Some(60), None),
-        (Some(0), Some(5)),
-        (None, Some(5)),
-    ] {
-        let opts = EnqueueOpts {
-            delay,
-            run_at,
-            ..Default::default()
-        };
+    for (delay, run_at) in
+        [(Some(60), Some(5)), (Some(60), None), (Some(0), Some(5)), (None, Some(5))]
+    {
+        let opts = EnqueueOpts { delay, run_at, ..Default::default() };
         let id = queue.enqueue(json!(1), opts).await.unwrap();
         let job = job(&*queue, id).await;
-        assert_eq!(
-            job.run_at,
-            delay.map_or(5, |delay| job.created_at + delay),
-            "{delay:?}"
-        );
+        assert_eq!(job.run_at, delay.map_or(5, |delay| job.created_at + delay), "{delay:?}");
     }
 }
 
@@ -105,11 +79,7 @@ async fn delay_wins_over_run_at(f: Arc<dyn StoreFactory>) {
 async fn expires_is_relative_to_the_enqueue(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let queue = store.queue("q", Default::default()).await.unwrap();
-    let opts = EnqueueOpts {
-        expires: Some(60),
-        delay: Some(10),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { expires: Some(60), delay: Some(10), ..Default::default() };
     let id = queue.enqueue(json!(1), opts).await.unwrap();
     let job = job(&*queue, id).await;
     assert_eq!(job.expires_at, Some(job.created_at + 60));
@@ -128,18 +98,8 @@ async fn handles_stamp_their_own_options(f: Arc<dyn StoreFactory>) {
     let other = store.queue("q", Default::default()).await.unwrap();
     let (ours, theirs) = (put(&*one).await, put(&*other).await);
     let stamps = |job: Job| {
-        let Job {
-            visibility_timeout_s,
-            max_attempts,
-            backoff_base_s,
-            ..
-        } = job;
-        (
-            visibility_timeout_s,
-            max_attempts,
-            backoff_base_s,
-            job.dead_letter_retention_s,
-        )
+        let Job { visibility_timeout_s, max_attempts, backoff_base_s, .. } = job;
+        (visibility_timeout_s, max_attempts, backoff_base_s, job.dead_letter_retention_s)
     };
     assert_eq!(stamps(job(&*other, ours).await), (7, 8, 9, Some(10)));
     assert_eq!(stamps(job(&*one, theirs).await), (300, 3, 5, None));
@@ -149,20 +109,10 @@ async fn handles_stamp_their_own_options(f: Arc<dyn StoreFactory>) {
 async fn max_attempts_overrides_the_stamp(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let queue = store.queue("q", LAPSING).await.unwrap();
-    let opts = EnqueueOpts {
-        max_attempts: Some(9),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { max_attempts: Some(9), ..Default::default() };
     let id = queue.enqueue(json!(1), opts).await.unwrap();
     let job = job(&*queue, id).await;
-    assert_eq!(
-        (
-            job.max_attempts,
-            job.visibility_timeout_s,
-            job.backoff_base_s
-        ),
-        (9, 0, 0)
-    );
+    assert_eq!((job.max_attempts, job.visibility_timeout_s, job.backoff_base_s), (9, 0, 0));
 }
 
 /// `enqueue_tx` stamps the plain defaults, whatever handles are open, and its own options.
@@ -170,36 +120,15 @@ async fn enqueue_tx_stamps_the_plain_defaults(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let queue = store.queue("q", LAPSING).await.unwrap();
     let mut tx = store.begin_tx().await.unwrap();
-    let id = tx
-        .enqueue_tx("q", Default::default(), json!(1))
-        .await
-        .unwrap();
-    let opts = EnqueueOpts {
-        priority: -4,
-        max_attempts: Some(9),
-        ..Default::default()
-    };
+    let id = tx.enqueue_tx("q", Default::default(), json!(1)).await.unwrap();
+    let opts = EnqueueOpts { priority: -4, max_attempts: Some(9), ..Default::default() };
     let other = tx.enqueue_tx("q", opts, json!(1)).await.unwrap();
     tx.commit().await.unwrap();
     let plain = job(&*queue, id).await;
-    assert_eq!(
-        (
-            plain.visibility_timeout_s,
-            plain.max_attempts,
-            plain.backoff_base_s
-        ),
-        (300, 3, 5)
-    );
+    assert_eq!((plain.visibility_timeout_s, plain.max_attempts, plain.backoff_base_s), (300, 3, 5));
     assert_eq!((plain.dead_letter_retention_s, plain.priority), (None, 0));
     let other = job(&*queue, other).await;
-    assert_eq!(
-        (
-            other.max_attempts,
-            other.priority,
-            other.visibility_timeout_s
-        ),
-        (9, -4, 300)
-    );
+    assert_eq!((other.max_attempts, other.priority, other.visibility_timeout_s), (9, -4, 300));
 }
 
 /// Every enqueue returns an id by which the job is found at once.
@@ -208,11 +137,7 @@ async fn every_enqueue_returns_an_id_that_is_found(f: Arc<dyn StoreFactory>) {
     let other = store.another().await;
     let queue = store.queue("q", Default::default()).await.unwrap();
     let elsewhere = other.queue("q", Default::default()).await.unwrap();
-    let same = || EnqueueOpts {
-        priority: 1,
-        run_at: Some(1),
-        ..Default::default()
-    };
+    let same = || EnqueueOpts { priority: 1, run_at: Some(1), ..Default::default() };
     for _ in 0..20 {
         let id = queue.enqueue(json!("same"), same()).await.unwrap();
         assert_eq!(job(&*queue, id).await.id, id);
@@ -224,10 +149,7 @@ async fn every_enqueue_returns_an_id_that_is_found(f: Arc<dyn StoreFactory>) {
 /// An id is never used again: not after an ack, cancel, rollback, sweep or discard.
 async fn ids_are_never_used_again(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let opts = QueueOpts {
-        dead_letter_retention_s: Some(0),
-        ..Default::default()
-    };
+    let opts = QueueOpts { dead_letter_retention_s: Some(0), ..Default::default() };
     let queue = store.queue("q", opts).await.unwrap();
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -236,11 +158,7 @@ async fn ids_are_never_used_again(f: Arc<dyn StoreFactory>) {
         ids.push(put(&*queue).await);
         assert!(queue.cancel(*ids.last().unwrap()).await.unwrap());
         let mut tx = store.begin_tx().await.unwrap();
-        ids.push(
-            tx.enqueue_tx("q", Default::default(), json!(1))
-                .await
-                .unwrap(),
-        );
+        ids.push(tx.enqueue_tx("q", Default::default(), json!(1)).await.unwrap());
         tx.rollback().await.unwrap();
         ids.push(put(&*queue).await);
         assert!(take(&*queue).await.fail(None).await.unwrap());
@@ -253,11 +171,7 @@ async fn ids_are_never_used_again(f: Arc<dyn StoreFactory>) {
         assert_eq!(store.discard("q", &redriven).await.unwrap(), 1);
     }
     assert!(store.queues().await.unwrap().is_empty());
-    assert_eq!(
-        ids.iter().collect::<BTreeSet<_>>().len(),
-        ids.len(),
-        "{ids:?}"
-    );
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:?}");
     assert!(ids.iter().all(|id| *id > 0), "{ids:?}");
 }
 
@@ -267,16 +181,9 @@ async fn ids_are_unique_in_the_store(f: Arc<dyn StoreFactory>) {
     let other = store.another().await;
     let mut tasks = Vec::new();
     for n in 0..8 {
-        let store = if n % 2 == 0 {
-            store.clone()
-        } else {
-            other.clone()
-        };
+        let store = if n % 2 == 0 { store.clone() } else { other.clone() };
         tasks.push(tokio::spawn(async move {
-            let queue = store
-                .queue(&format!("q{}", n % 3), Default::default())
-                .await
-                .unwrap();
+            let queue = store.queue(&format!("q{}", n % 3), Default::default()).await.unwrap();
             let outbox = store.outbox("o").await.unwrap();
             let mut ids = Vec::new();
             for _ in 0..10 {
@@ -300,15 +207,7 @@ async fn queues_are_isolated(f: Arc<dyn StoreFactory>) {
     let other = store.queue("r", Default::default()).await.unwrap();
     let (live, dead) = (put(&*queue).await, put(&*queue).await);
     let claimed = queue.claim_batch("w", 2).await.unwrap();
-    assert!(
-        claimed
-            .into_iter()
-            .nth(1)
-            .unwrap()
-            .fail(None)
-            .await
-            .unwrap()
-    );
+    assert!(claimed.into_iter().nth(1).unwrap().fail(None).await.unwrap());
     for id in [live, dead] {
         assert_eq!(other.get_job(id).await.unwrap(), None);
         assert!(!other.cancel(id).await.unwrap());
@@ -320,10 +219,7 @@ async fn queues_are_isolated(f: Arc<dyn StoreFactory>) {
     assert_eq!(job(&*queue, live).await.state, JobState::Processing);
     let mut tx = store.begin_tx().await.unwrap();
     assert_eq!(tx.get_job_tx("r", live).await.unwrap(), None);
-    assert_eq!(
-        tx.get_job_tx("q", dead).await.unwrap().unwrap().state,
-        JobState::Dead
-    );
+    assert_eq!(tx.get_job_tx("q", dead).await.unwrap().unwrap().state, JobState::Dead);
 }
 
 /// Cancelling deletes a live job in whatever state, and tells nobody.
@@ -336,15 +232,9 @@ async fn cancel_deletes_live_jobs(f: Arc<dyn StoreFactory>) {
     let lapsed_id = put(&*lapsing).await;
     let lapsed = take(&*queue).await;
     let pending = put(&*queue).await;
-    let later = EnqueueOpts {
-        delay: Some(60),
-        ..Default::default()
-    };
+    let later = EnqueueOpts { delay: Some(60), ..Default::default() };
     let delayed = queue.enqueue(json!(1), later).await.unwrap();
-    let expired = EnqueueOpts {
-        expires: Some(-1),
-        ..Default::default()
-    };
+    let expired = EnqueueOpts { expires: Some(-1), ..Default::default() };
     let expired = queue.enqueue(json!(1), expired).await.unwrap();
     for id in [claimed_id, lapsed_id, pending, delayed, expired] {
         assert!(queue.cancel(id).await.unwrap());

@@ -52,10 +52,7 @@ async fn reads_follow_the_order_of_publishes(f: Arc<dyn StoreFactory>) {
     for n in 0..30 {
         given.push(handles[n % 2].publish(json!(n)).await.unwrap());
     }
-    assert!(
-        given[0] > 0 && given.is_sorted_by(|a, b| a < b),
-        "{given:?}"
-    );
+    assert!(given[0] > 0 && given.is_sorted_by(|a, b| a < b), "{given:?}");
     for handle in &handles {
         let events = all(&**handle).await;
         assert_eq!(offsets(&events), given);
@@ -71,17 +68,11 @@ async fn events_carry_what_was_published(f: Arc<dyn StoreFactory>) {
     let stream = stream(&store).await;
     assert_eq!(stream.name(), "s");
     let before = now_s();
-    let offset = stream
-        .publish_with_key(Some("k".into()), json!([1]))
-        .await
-        .unwrap();
+    let offset = stream.publish_with_key(Some("k".into()), json!([1])).await.unwrap();
     let event = all(&*stream).await.remove(0);
     assert!((before..=now_s()).contains(&event.created_at), "{event:?}");
     assert_eq!((event.offset, &*event.stream), (offset, "s"));
-    assert_eq!(
-        (event.key.as_deref(), &*event.payload),
-        (Some("k"), b"[1]".as_slice())
-    );
+    assert_eq!((event.key.as_deref(), &*event.payload), (Some("k"), b"[1]".as_slice()));
 }
 
 /// Keys come back exactly, absent ones too, and have no effect on order.
@@ -89,35 +80,18 @@ async fn keys_are_metadata(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let stream = stream(&store).await;
     let long = "k".repeat(1024);
-    let keys = [
-        None,
-        Some("b"),
-        Some("a"),
-        None,
-        Some("b"),
-        Some(" x "),
-        Some("é'\"🦀"),
-        Some(&long),
-    ];
+    let keys =
+        [None, Some("b"), Some("a"), None, Some("b"), Some(" x "), Some("é'\"🦀"), Some(&long)];
     let mut given = Vec::new();
     for (n, key) in keys.iter().enumerate() {
         given.push(match key {
             None if n == 0 => stream.publish(json!(n)).await.unwrap(),
-            key => stream
-                .publish_with_key(key.map(Into::into), json!(n))
-                .await
-                .unwrap(),
+            key => stream.publish_with_key(key.map(Into::into), json!(n)).await.unwrap(),
         });
     }
     let events = all(&*stream).await;
     assert_eq!(offsets(&events), given);
-    assert_eq!(
-        events
-            .iter()
-            .map(|event| event.key.as_deref())
-            .collect::<Vec<_>>(),
-        keys
-    );
+    assert_eq!(events.iter().map(|event| event.key.as_deref()).collect::<Vec<_>>(), keys);
     let mut received = Vec::new();
     let mut events = stream.subscribe("c").await.unwrap();
     for _ in keys {
@@ -127,10 +101,7 @@ async fn keys_are_metadata(f: Arc<dyn StoreFactory>) {
 }
 
 fn assert_refused<T: std::fmt::Debug>(outcome: &Result<T>) {
-    assert!(
-        matches!(outcome, Err(Error::InvalidName { .. })),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Err(Error::InvalidName { .. })), "{outcome:?}");
 }
 
 /// A key that is present and blank is refused on every path; a transaction stays usable.
@@ -141,18 +112,12 @@ async fn blank_keys_are_refused(f: Arc<dyn StoreFactory>) {
     for key in ["", " ", "\t\n"] {
         let key = || Some(key.to_owned());
         assert_refused(&stream.publish_with_key(key(), json!(1)).await);
-        assert_refused(
-            &stream
-                .publish_batch(vec![(None, json!(1)), (key(), json!(1))])
-                .await,
-        );
+        assert_refused(&stream.publish_batch(vec![(None, json!(1)), (key(), json!(1))]).await);
         assert_refused(&tx.publish_with_key_tx("s", key(), json!(1)).await);
         let batch = vec![(None, json!(1)), (key(), json!(1))];
         assert_refused(&tx.publish_batch_tx("s", batch).await);
     }
-    tx.publish_with_key_tx("s", Some("good".into()), json!(1))
-        .await
-        .unwrap();
+    tx.publish_with_key_tx("s", Some("good".into()), json!(1)).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(all(&*stream).await.len(), 1);
 }
@@ -168,17 +133,8 @@ async fn cursor_reads_start_beyond_the_cursor(f: Arc<dyn StoreFactory>) {
         let end = (n + 4).min(10);
         assert_eq!(offsets(&events), given[n + 1..end]);
     }
-    assert_eq!(
-        offsets(&stream.read_since(given[0] - 1, 2).await.unwrap()),
-        given[..2]
-    );
-    assert!(
-        stream
-            .read_since(given[9] + 1_000, 9)
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert_eq!(offsets(&stream.read_since(given[0] - 1, 2).await.unwrap()), given[..2]);
+    assert!(stream.read_since(given[9] + 1_000, 9).await.unwrap().is_empty());
 }
 
 /// Streams are independent of each other.
@@ -228,18 +184,10 @@ async fn trim_deletes_up_to_the_horizon(f: Arc<dyn StoreFactory>) {
     assert_eq!(stream.trim_to(given[3]).await.unwrap(), 4);
     assert_eq!(stream.trim_to(given[3]).await.unwrap(), 0);
     assert_eq!(stream.trim_to(given[1]).await.unwrap(), 0);
-    assert_eq!(
-        offsets(&all(&*stream).await),
-        given[4..],
-        "survivors keep their offsets"
-    );
+    assert_eq!(offsets(&all(&*stream).await), given[4..], "survivors keep their offsets");
     for from in [i64::MIN, 0, given[0], given[3]] {
         let first = stream.read_since(from, 1).await.unwrap();
-        assert_eq!(
-            offsets(&first),
-            given[4..5],
-            "reads resume at the first that is left"
-        );
+        assert_eq!(offsets(&first), given[4..5], "reads resume at the first that is left");
     }
 }
 
@@ -257,11 +205,7 @@ async fn trim_keeps_checkpoints(f: Arc<dyn StoreFactory>) {
     assert_eq!(events.recv().await.unwrap().unwrap().offset, given[50]);
     stream.save_offset("c", given[9]).await.unwrap();
     stream.save_offset("d", given[5]).await.unwrap();
-    assert_eq!(
-        stream.get_offset("d").await.unwrap(),
-        given[5],
-        "below the horizon is a place too"
-    );
+    assert_eq!(stream.get_offset("d").await.unwrap(), given[5], "below the horizon is a place too");
 }
 
 /// Offsets are not used again after everything was trimmed.
@@ -293,13 +237,7 @@ async fn trim_wakes_nobody(f: Arc<dyn StoreFactory>) {
         events.recv().await.unwrap().unwrap();
     }
     assert_eq!(stream.trim_to(i64::MAX).await.unwrap(), 3);
-    assert_eq!(
-        wakes
-            .recv_timeout(Duration::from_millis(100))
-            .await
-            .unwrap(),
-        None
-    );
+    assert_eq!(wakes.recv_timeout(Duration::from_millis(100)).await.unwrap(), None);
     assert_eq!(events.try_recv().unwrap(), None);
 }
 
@@ -308,9 +246,7 @@ async fn publish_batch_keeps_the_order(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let stream = stream(&store).await;
     let mut given = publish(&*stream, 1).await;
-    let batch = (0..500)
-        .map(|n| ((n % 3 == 0).then(|| format!("k{n}")), json!(n)))
-        .collect();
+    let batch = (0..500).map(|n| ((n % 3 == 0).then(|| format!("k{n}")), json!(n))).collect();
     given.extend(stream.publish_batch(batch).await.unwrap());
     assert!(stream.publish_batch(vec![]).await.unwrap().is_empty());
     given.extend(publish(&*stream, 1).await);
@@ -329,19 +265,14 @@ async fn publish_batch_is_all_or_nothing(f: Arc<dyn StoreFactory>) {
     let stream = stream(&store).await;
     let good = || (None, json!(1));
     let mut tx = store.begin_tx().await.unwrap();
-    for bad in [
-        (None, too_deep()),
-        (Some("a\0".into()), json!(1)),
-        (Some("k".repeat(1025)), json!(1)),
-    ] {
+    for bad in
+        [(None, too_deep()), (Some("a\0".into()), json!(1)), (Some("k".repeat(1025)), json!(1))]
+    {
         let batch = || vec![good(), bad.clone(), good()];
         assert!(stream.publish_batch(batch()).await.is_err());
         assert!(tx.publish_batch_tx("s", batch()).await.is_err());
     }
-    let given = tx
-        .publish_batch_tx("s", vec![good(), good()])
-        .await
-        .unwrap();
+    let given = tx.publish_batch_tx("s", vec![good(), good()]).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(offsets(&all(&*stream).await), given);
 }
@@ -354,10 +285,7 @@ async fn publish_with_key_tx_commits_atomically(f: Arc<dyn StoreFactory>) {
     for commits in [false, true] {
         let mut tx = store.begin_tx().await.unwrap();
         let key = Some("k".to_owned());
-        let offset = tx
-            .publish_with_key_tx("s", key.clone(), json!(commits))
-            .await
-            .unwrap();
+        let offset = tx.publish_with_key_tx("s", key.clone(), json!(commits)).await.unwrap();
         assert!(all(&*stream).await.is_empty());
         assert_eq!(events.try_recv().unwrap(), None);
         if commits {

@@ -18,10 +18,7 @@ pub(crate) fn eventually<T>(
             if let Some(value) = condition().await {
                 return value;
             }
-            assert!(
-                start.elapsed() < deadline,
-                "not within {deadline:?}, waited for at {caller}"
-            );
+            assert!(start.elapsed() < deadline, "not within {deadline:?}, waited for at {caller}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

@@ -13,11 +13,7 @@ use crate::open::{Opened, open, open_at};
 use crate::queue::{job, now_s, put, take};
 
 async fn curved(store: &Opened, backoff_base_s: i64) -> Box<dyn Queue> {
-    let opts = QueueOpts {
-        backoff_base_s,
-        max_attempts: i64::MAX,
-        ..Default::default()
-    };
+    let opts = QueueOpts { backoff_base_s, max_attempts: i64::MAX, ..Default::default() };
     store.queue("q", opts).await.unwrap()
 }
 
@@ -97,10 +93,7 @@ async fn the_delay_is_drawn_at_random(f: Arc<dyn StoreFactory>) {
         drawn.insert(row.run_at - row.created_at);
     }
     // Of 1,501 equally likely delays; the spread of a second or two of running is no match.
-    assert!(
-        drawn.last().unwrap() - drawn.first().unwrap() > 200,
-        "{drawn:?}"
-    );
+    assert!(drawn.last().unwrap() - drawn.first().unwrap() > 200, "{drawn:?}");
 }
 
 /// Every second of the range is drawn, and no other.

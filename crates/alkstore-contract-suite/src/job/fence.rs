@@ -17,11 +17,7 @@ use crate::wait::eventually;
 
 /// A queue whose claims lapse after a second and may be repeated at will.
 async fn short(store: &Opened) -> Box<dyn Queue> {
-    let opts = QueueOpts {
-        visibility_timeout_s: 1,
-        max_attempts: 1_000,
-        ..Default::default()
-    };
+    let opts = QueueOpts { visibility_timeout_s: 1, max_attempts: 1_000, ..Default::default() };
     store.queue("q", opts).await.unwrap()
 }
 
@@ -59,9 +55,7 @@ async fn a_hand_back_does_not_revive_old_handles(f: Arc<dyn StoreFactory>) {
     let queue = short(&store).await;
     let id = put(&*queue).await;
     let stale = take(&*queue).await;
-    let again = eventually(Duration::from_secs(10), async || {
-        queue.claim_one("w").await.unwrap()
-    });
+    let again = eventually(Duration::from_secs(10), async || queue.claim_one("w").await.unwrap());
     assert!(again.await.hand_back().await.unwrap());
     assert!(!stale.heartbeat(60).await.unwrap(), "nobody has it");
     // The attempts are the same again, and so is the worker: only the claim is another.
@@ -100,11 +94,7 @@ async fn the_deadline_itself_is_too_late(f: Arc<dyn StoreFactory>) {
             put(&*queue).await;
             let claim = take(&*queue).await;
             clock.advance(Duration::from_micros(us));
-            assert_eq!(
-                operation(claim).await.unwrap(),
-                lands,
-                "{name} after {us} µs"
-            );
+            assert_eq!(operation(claim).await.unwrap(), lands, "{name} after {us} µs");
         }
     }
 }
@@ -142,10 +132,7 @@ async fn ack_and_reclaim_race_with_one_winner(f: Arc<dyn StoreFactory>) {
         }
     }
     let reclaimed = reclaiming.await.unwrap();
-    assert!(
-        acked.is_disjoint(&reclaimed),
-        "a job was acked and handed out again"
-    );
+    assert!(acked.is_disjoint(&reclaimed), "a job was acked and handed out again");
     assert_eq!(acked.len() + reclaimed.len(), 300);
     for id in acked {
         assert_eq!(queue.get_job(id).await.unwrap(), None);
@@ -159,11 +146,7 @@ async fn ack_and_reclaim_race_with_one_winner(f: Arc<dyn StoreFactory>) {
 async fn ack_and_sweep_race_with_one_winner(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let other = store.another().await;
-    let opts = QueueOpts {
-        visibility_timeout_s: 1,
-        max_attempts: 1,
-        ..Default::default()
-    };
+    let opts = QueueOpts { visibility_timeout_s: 1, max_attempts: 1, ..Default::default() };
     let queue = store.queue("q", opts).await.unwrap();
     let jobs = (0..200).map(|n| (n.into(), Default::default())).collect();
     let ids = queue.enqueue_batch(jobs).await.unwrap();

@@ -21,15 +21,7 @@ async fn ack_batch_counts_valid_claims_once(f: Arc<dyn StoreFactory>) {
     let foreign = store.queue("r", Default::default()).await.unwrap();
     let theirs = put(&*foreign).await;
     take(&*foreign).await;
-    let ids = [
-        claimed[1],
-        pending,
-        claimed[0],
-        theirs,
-        claimed[1],
-        1 << 40,
-        claimed[0],
-    ];
+    let ids = [claimed[1], pending, claimed[0], theirs, claimed[1], 1 << 40, claimed[0]];
     assert_eq!(queue.ack_batch(&ids).await.unwrap(), 2);
     assert_eq!(queue.ack_batch(&ids).await.unwrap(), 0);
     for id in claimed {
@@ -67,10 +59,7 @@ async fn ack_batch_refuses_lapsed_claims(f: Arc<dyn StoreFactory>) {
 async fn ack_batch_cannot_end_a_newer_claim(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let other = store.another().await;
-    let opts = QueueOpts {
-        visibility_timeout_s: 1,
-        ..Default::default()
-    };
+    let opts = QueueOpts { visibility_timeout_s: 1, ..Default::default() };
     let late = store.queue("q", opts).await.unwrap();
     let ids = [put(&*late).await, put(&*late).await];
     let claims = late.claim_batch("w", 2).await.unwrap();
@@ -80,10 +69,7 @@ async fn ack_batch_cannot_end_a_newer_claim(f: Arc<dyn StoreFactory>) {
         let newer = eventually(patience, async || queue.claim_one("w").await.unwrap()).await;
         assert!(newer.heartbeat(60).await.unwrap());
         assert_eq!(late.ack_batch(&ids).await.unwrap(), 0);
-        assert_eq!(
-            job(&*queue, newer.job().id).await.state,
-            JobState::Processing
-        );
+        assert_eq!(job(&*queue, newer.job().id).await.state, JobState::Processing);
         assert!(newer.ack().await.unwrap());
     }
     for claim in claims {
@@ -94,10 +80,7 @@ async fn ack_batch_cannot_end_a_newer_claim(f: Arc<dyn StoreFactory>) {
 /// Nor one that followed a retry or a hand-back.
 async fn ack_batch_cannot_end_a_claim_after_a_retry(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let opts = QueueOpts {
-        max_attempts: 9,
-        ..Default::default()
-    };
+    let opts = QueueOpts { max_attempts: 9, ..Default::default() };
     let late = store.queue("q", opts).await.unwrap();
     let queue = store.queue("q", Default::default()).await.unwrap();
     let id = put(&*late).await;

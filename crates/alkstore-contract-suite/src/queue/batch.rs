@@ -61,49 +61,19 @@ async fn enqueue_batch_is_all_or_nothing(f: Arc<dyn StoreFactory>) {
 /// Each job of a batch has its own options over the handle's stamps.
 async fn enqueue_batch_resolves_each_job(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let opts = QueueOpts {
-        visibility_timeout_s: 7,
-        max_attempts: 8,
-        ..Default::default()
-    };
+    let opts = QueueOpts { visibility_timeout_s: 7, max_attempts: 8, ..Default::default() };
     let queue = store.queue("q", opts).await.unwrap();
     let batch = vec![
-        (
-            json!(1),
-            EnqueueOpts {
-                priority: 2,
-                ..Default::default()
-            },
-        ),
-        (
-            json!(2),
-            EnqueueOpts {
-                delay: Some(60),
-                max_attempts: Some(1),
-                ..Default::default()
-            },
-        ),
-        (
-            json!(3),
-            EnqueueOpts {
-                expires: Some(60),
-                run_at: Some(5),
-                ..Default::default()
-            },
-        ),
+        (json!(1), EnqueueOpts { priority: 2, ..Default::default() }),
+        (json!(2), EnqueueOpts { delay: Some(60), max_attempts: Some(1), ..Default::default() }),
+        (json!(3), EnqueueOpts { expires: Some(60), run_at: Some(5), ..Default::default() }),
     ];
     let ids = queue.enqueue_batch(batch).await.unwrap();
     let [one, two, three] = [0, 1, 2].map(|n| job(&*queue, ids[n]));
     let (one, two, three) = (one.await, two.await, three.await);
-    assert_eq!(
-        (one.priority, one.max_attempts, one.visibility_timeout_s),
-        (2, 8, 7)
-    );
+    assert_eq!((one.priority, one.max_attempts, one.visibility_timeout_s), (2, 8, 7));
     assert_eq!((two.run_at - two.created_at, two.max_attempts), (60, 1));
-    assert_eq!(
-        (three.run_at, three.expires_at),
-        (5, Some(three.created_at + 60))
-    );
+    assert_eq!((three.run_at, three.expires_at), (5, Some(three.created_at + 60)));
     assert!(one.created_at == two.created_at && two.created_at == three.created_at);
 }
 
@@ -124,14 +94,7 @@ async fn enqueue_batch_tx_follows_its_transaction(f: Arc<dyn StoreFactory>) {
         assert_eq!(queue.get_job(id).await.unwrap(), None);
     }
     let row = job(&*queue, ids[1]).await;
-    assert_eq!(
-        (
-            row.visibility_timeout_s,
-            row.max_attempts,
-            row.backoff_base_s
-        ),
-        (300, 3, 5)
-    );
+    assert_eq!((row.visibility_timeout_s, row.max_attempts, row.backoff_base_s), (300, 3, 5));
     assert_eq!(queue.claim_batch("w", 9).await.unwrap().len(), 3);
 }
 

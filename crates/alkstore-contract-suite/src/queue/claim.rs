@@ -15,11 +15,7 @@ use crate::open::{Opened, open};
 use crate::wait::eventually;
 
 async fn with(queue: &dyn Queue, priority: i64, run_at: i64) -> i64 {
-    let opts = EnqueueOpts {
-        priority,
-        run_at: Some(run_at),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { priority, run_at: Some(run_at), ..Default::default() };
     queue.enqueue(json!(1), opts).await.unwrap()
 }
 
@@ -42,10 +38,7 @@ async fn claim_prefers_higher_priority(f: Arc<dyn StoreFactory>) {
     let queue = store.queue("q", Default::default()).await.unwrap();
     let mut expected = Vec::new();
     for priority in [0, 5, -5, i64::MAX, i64::MIN] {
-        expected.push((
-            std::cmp::Reverse(priority),
-            with(&*queue, priority, 1).await,
-        ));
+        expected.push((std::cmp::Reverse(priority), with(&*queue, priority, 1).await));
     }
     expected.sort_unstable();
     for (_, id) in expected {
@@ -126,10 +119,7 @@ async fn lapsed_and_due_jobs_share_one_order(f: Arc<dyn StoreFactory>) {
 /// A claim counts an attempt and shows who holds the job and until when.
 async fn a_claim_marks_the_row(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let opts = QueueOpts {
-        visibility_timeout_s: 77,
-        ..Default::default()
-    };
+    let opts = QueueOpts { visibility_timeout_s: 77, ..Default::default() };
     let queue = store.queue("q", opts).await.unwrap();
     let id = put(&*queue).await;
     let before = now_s();
@@ -147,10 +137,7 @@ async fn a_claim_marks_the_row(f: Arc<dyn StoreFactory>) {
 /// A claim uses the job's own stamps, whatever handle makes it.
 async fn a_claim_lasts_as_the_job_is_stamped(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let opts = QueueOpts {
-        visibility_timeout_s: 1_000,
-        ..Default::default()
-    };
+    let opts = QueueOpts { visibility_timeout_s: 1_000, ..Default::default() };
     let queue = store.queue("q", opts).await.unwrap();
     put(&*queue).await;
     let other = store.queue("q", LAPSING).await.unwrap();
@@ -180,26 +167,13 @@ async fn a_delay_is_never_cut_short(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let queue = store.queue("q", Default::default()).await.unwrap();
     let start = Instant::now();
-    let opts = EnqueueOpts {
-        delay: Some(1),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { delay: Some(1), ..Default::default() };
     let id = queue.enqueue(json!(1), opts).await.unwrap();
     let enqueued = Instant::now();
-    let claim = eventually(Duration::from_secs(10), async || {
-        queue.claim_one("w").await.unwrap()
-    });
+    let claim = eventually(Duration::from_secs(10), async || queue.claim_one("w").await.unwrap());
     assert_eq!(claim.await.job().id, id);
-    assert!(
-        start.elapsed() >= Duration::from_secs(1),
-        "early: {:?}",
-        start.elapsed()
-    );
-    assert!(
-        enqueued.elapsed() < Duration::from_secs(4),
-        "late: {:?}",
-        enqueued.elapsed()
-    );
+    assert!(start.elapsed() >= Duration::from_secs(1), "early: {:?}", start.elapsed());
+    assert!(enqueued.elapsed() < Duration::from_secs(4), "late: {:?}", enqueued.elapsed());
 }
 
 /// A delay given in a transaction counts from the call, not from its begin or commit.
@@ -207,34 +181,22 @@ async fn a_delay_in_a_transaction_counts_from_the_call(f: Arc<dyn StoreFactory>)
     let store = open(&f).await;
     let queue = store.queue("q", Default::default()).await.unwrap();
     let mut tx = store.begin_tx().await.unwrap();
-    let first = tx
-        .enqueue_tx("q", Default::default(), json!(1))
-        .await
-        .unwrap();
+    let first = tx.enqueue_tx("q", Default::default(), json!(1)).await.unwrap();
     let began = Instant::now();
     eventually(Duration::from_secs(5), async || {
         (began.elapsed() > Duration::from_millis(1_100)).then_some(())
     })
     .await;
     let start = Instant::now();
-    let opts = EnqueueOpts {
-        delay: Some(1),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { delay: Some(1), ..Default::default() };
     let second = tx.enqueue_tx("q", opts, json!(2)).await.unwrap();
     tx.commit().await.unwrap();
     let (one, two) = (job(&*queue, first).await, job(&*queue, second).await);
     assert!(two.created_at > one.created_at, "{one:?} {two:?}");
     assert_eq!(take(&*queue).await.job().id, first);
-    let claim = eventually(Duration::from_secs(10), async || {
-        queue.claim_one("w").await.unwrap()
-    });
+    let claim = eventually(Duration::from_secs(10), async || queue.claim_one("w").await.unwrap());
     assert_eq!(claim.await.job().id, second);
-    assert!(
-        start.elapsed() >= Duration::from_secs(1),
-        "early: {:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() >= Duration::from_secs(1), "early: {:?}", start.elapsed());
 }
 
 /// A future `run_at` hides a job, and does not hide those behind it.
@@ -252,29 +214,16 @@ async fn a_future_job_hides_nothing_behind_it(f: Arc<dyn StoreFactory>) {
 /// A claim of 1 s is not given away before 1 s, and is soon after; that consumes an attempt.
 async fn a_claim_lapses_at_its_deadline_and_not_before(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let opts = QueueOpts {
-        visibility_timeout_s: 1,
-        ..Default::default()
-    };
+    let opts = QueueOpts { visibility_timeout_s: 1, ..Default::default() };
     let queue = store.queue("q", opts).await.unwrap();
     put(&*queue).await;
     let start = Instant::now();
     let first = take(&*queue).await;
     let taken = Instant::now();
-    let again = eventually(Duration::from_secs(10), async || {
-        queue.claim_one("v").await.unwrap()
-    });
+    let again = eventually(Duration::from_secs(10), async || queue.claim_one("v").await.unwrap());
     let again = again.await;
-    assert!(
-        start.elapsed() >= Duration::from_secs(1),
-        "early: {:?}",
-        start.elapsed()
-    );
-    assert!(
-        taken.elapsed() < Duration::from_secs(4),
-        "late: {:?}",
-        taken.elapsed()
-    );
+    assert!(start.elapsed() >= Duration::from_secs(1), "early: {:?}", start.elapsed());
+    assert!(taken.elapsed() < Duration::from_secs(4), "late: {:?}", taken.elapsed());
     assert_eq!((again.job().id, again.job().attempts), (first.job().id, 2));
     assert_eq!(again.job().worker_id.as_deref(), Some("v"));
     assert!(!first.ack().await.unwrap());
@@ -284,25 +233,16 @@ async fn a_claim_lapses_at_its_deadline_and_not_before(f: Arc<dyn StoreFactory>)
 /// A restarted worker of the same name waits like any other, and its old handle is dead.
 async fn a_worker_of_the_same_name_inherits_nothing(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let opts = QueueOpts {
-        visibility_timeout_s: 1,
-        ..Default::default()
-    };
+    let opts = QueueOpts { visibility_timeout_s: 1, ..Default::default() };
     let queue = store.queue("q", opts).await.unwrap();
     put(&*queue).await;
     let start = Instant::now();
     let old = take(&*queue).await;
     let restarted = store.another().await;
     let queue = restarted.queue("q", Default::default()).await.unwrap();
-    let new = eventually(Duration::from_secs(10), async || {
-        queue.claim_one("w").await.unwrap()
-    });
+    let new = eventually(Duration::from_secs(10), async || queue.claim_one("w").await.unwrap());
     let new = new.await;
-    assert!(
-        start.elapsed() >= Duration::from_secs(1),
-        "early: {:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() >= Duration::from_secs(1), "early: {:?}", start.elapsed());
     assert!(!old.heartbeat(60).await.unwrap());
     assert!(!old.retry(None, None).await.unwrap());
     assert!(new.ack().await.unwrap());
@@ -312,10 +252,7 @@ async fn a_worker_of_the_same_name_inherits_nothing(f: Arc<dyn StoreFactory>) {
 async fn a_visibility_that_is_not_positive_lapses_at_once(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     for visibility_timeout_s in [0, -1, i64::MIN] {
-        let opts = QueueOpts {
-            visibility_timeout_s,
-            ..Default::default()
-        };
+        let opts = QueueOpts { visibility_timeout_s, ..Default::default() };
         let queue = store.queue("q", opts).await.unwrap();
         let id = put(&*queue).await;
         for attempts in 1..=3 {
@@ -332,11 +269,7 @@ async fn a_visibility_that_is_not_positive_lapses_at_once(f: Arc<dyn StoreFactor
 /// The next claim on the queue buries what is lapsed and has no attempt left.
 async fn a_claim_buries_exhausted_jobs(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let opts = QueueOpts {
-        max_attempts: 2,
-        dead_letter_retention_s: Some(9),
-        ..LAPSING
-    };
+    let opts = QueueOpts { max_attempts: 2, dead_letter_retention_s: Some(9), ..LAPSING };
     let queue = store.queue("q", opts).await.unwrap();
     let (id, other) = (put(&*queue).await, put(&*queue).await);
     assert_eq!(claimed(&*queue, 2).await, [id, other]);
@@ -350,14 +283,8 @@ async fn a_claim_buries_exhausted_jobs(f: Arc<dyn StoreFactory>) {
         assert_eq!((dead.state, dead.attempts), (JobState::Dead, 2));
         assert_eq!(dead.last_error.as_deref(), Some("max attempts exceeded"));
         assert!(dead.died_at.unwrap() >= dead.created_at);
-        assert_eq!(
-            (dead.worker_id.as_deref(), dead.max_attempts),
-            (Some("w"), 2)
-        );
-        assert_eq!(
-            (dead.visibility_timeout_s, dead.dead_letter_retention_s),
-            (0, Some(9))
-        );
+        assert_eq!((dead.worker_id.as_deref(), dead.max_attempts), (Some("w"), 2));
+        assert_eq!((dead.visibility_timeout_s, dead.dead_letter_retention_s), (0, Some(9)));
     }
 }
 
@@ -372,12 +299,7 @@ async fn a_job_without_attempts_never_runs(f: Arc<dyn StoreFactory>) {
     };
     let mut ids = Vec::new();
     for max_attempts in [0, -1, i64::MIN] {
-        ids.push(
-            queue
-                .enqueue(json!(1), none(max_attempts, None))
-                .await
-                .unwrap(),
-        );
+        ids.push(queue.enqueue(json!(1), none(max_attempts, None)).await.unwrap());
     }
     let later = queue.enqueue(json!(1), none(0, Some(60))).await.unwrap();
     assert!(queue.claim_one("w").await.unwrap().is_none());
@@ -394,10 +316,7 @@ async fn a_job_without_attempts_never_runs(f: Arc<dyn StoreFactory>) {
 async fn an_expired_job_is_not_handed_out(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let queue = store.queue("q", LAPSING).await.unwrap();
-    let expiring = |s| EnqueueOpts {
-        expires: Some(s),
-        ..Default::default()
-    };
+    let expiring = |s| EnqueueOpts { expires: Some(s), ..Default::default() };
     let mut ids = Vec::new();
     for expires in [0, -1, i64::MIN] {
         ids.push(queue.enqueue(json!(1), expiring(expires)).await.unwrap());
@@ -406,10 +325,7 @@ async fn an_expired_job_is_not_handed_out(f: Arc<dyn StoreFactory>) {
     assert_eq!(claimed(&*queue, 10).await, [live]);
     for id in ids {
         let row = job(&*queue, id).await;
-        assert_eq!(
-            (row.state, row.attempts, row.last_error),
-            (JobState::Pending, 0, None)
-        );
+        assert_eq!((row.state, row.attempts, row.last_error), (JobState::Pending, 0, None));
     }
 }
 
@@ -417,11 +333,8 @@ async fn an_expired_job_is_not_handed_out(f: Arc<dyn StoreFactory>) {
 async fn a_job_expires_in_time(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let queue = store.queue("q", LAPSING).await.unwrap();
-    let opts = EnqueueOpts {
-        expires: Some(2),
-        max_attempts: Some(1_000_000),
-        ..Default::default()
-    };
+    let opts =
+        EnqueueOpts { expires: Some(2), max_attempts: Some(1_000_000), ..Default::default() };
     let id = queue.enqueue(json!(1), opts).await.unwrap();
     assert_eq!(take(&*queue).await.job().id, id);
     eventually(Duration::from_secs(10), async || {
@@ -449,12 +362,7 @@ async fn drain(store: Opened, worker: String, by: i64) -> Vec<i64> {
     let mut ids = Vec::new();
     loop {
         let claims = if by == 1 {
-            queue
-                .claim_one(&worker)
-                .await
-                .unwrap()
-                .into_iter()
-                .collect()
+            queue.claim_one(&worker).await.unwrap().into_iter().collect()
         } else {
             queue.claim_batch(&worker, by).await.unwrap()
         };
@@ -478,11 +386,7 @@ async fn concurrent_claimers_share_without_overlap(f: Arc<dyn StoreFactory>) {
     let mut ids = queue.enqueue_batch(jobs).await.unwrap();
     let mut tasks = Vec::new();
     for (n, by) in [1, 7, 1, 7, 1, 7, 3, 3].into_iter().enumerate() {
-        let store = if n % 2 == 0 {
-            store.clone()
-        } else {
-            other.clone()
-        };
+        let store = if n % 2 == 0 { store.clone() } else { other.clone() };
         tasks.push(tokio::spawn(drain(store, format!("w{n}"), by)));
     }
     let mut found: BTreeMap<i64, i64> = BTreeMap::new();

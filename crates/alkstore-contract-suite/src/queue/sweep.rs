@@ -14,10 +14,7 @@ use crate::open::{Opened, open};
 use crate::wait::eventually;
 
 async fn expired(queue: &dyn Queue) -> i64 {
-    let opts = EnqueueOpts {
-        expires: Some(0),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { expires: Some(0), ..Default::default() };
     queue.enqueue(json!(1), opts).await.unwrap()
 }
 
@@ -33,16 +30,9 @@ async fn sweep_leaves_good_jobs_alone(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let queue = store.queue("q", Default::default()).await.unwrap();
     assert_eq!(queue.sweep_expired().await.unwrap(), 0);
-    let opts = EnqueueOpts {
-        expires: Some(60),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { expires: Some(60), ..Default::default() };
     let pending = queue.enqueue(json!(1), opts).await.unwrap();
-    let opts = EnqueueOpts {
-        delay: Some(60),
-        max_attempts: Some(0),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { delay: Some(60), max_attempts: Some(0), ..Default::default() };
     let not_due = queue.enqueue(json!(1), opts).await.unwrap();
     let live = put(&*queue).await;
     let claims = queue.claim_batch("w", 2).await.unwrap();
@@ -66,10 +56,7 @@ async fn sweep_leaves_good_jobs_alone(f: Arc<dyn StoreFactory>) {
 async fn sweep_moves_every_expired_row(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let queue = store.queue("q", Default::default()).await.unwrap();
-    let soon = EnqueueOpts {
-        expires: Some(1),
-        ..Default::default()
-    };
+    let soon = EnqueueOpts { expires: Some(1), ..Default::default() };
     let lapsing = store.queue("q", LAPSING).await.unwrap();
     let mut ids = Vec::new();
     // Claimed ones may be expired before the claim if the second turns just then.
@@ -82,11 +69,7 @@ async fn sweep_moves_every_expired_row(f: Arc<dyn StoreFactory>) {
     ids.push(lapsing.enqueue(json!(1), soon).await.unwrap());
     let lapsed = lapsing.claim_one("v").await.unwrap();
     ids.push(expired(&*queue).await);
-    let opts = EnqueueOpts {
-        expires: Some(0),
-        delay: Some(60),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { expires: Some(0), delay: Some(60), ..Default::default() };
     ids.push(queue.enqueue(json!(1), opts).await.unwrap());
     let mut moved = 0;
     eventually(Duration::from_secs(10), async || {
@@ -110,17 +93,11 @@ async fn sweep_moves_every_expired_row(f: Arc<dyn StoreFactory>) {
 /// Rows without attempts left become dead with "max attempts exceeded".
 async fn sweep_moves_exhausted_rows(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let opts = QueueOpts {
-        max_attempts: 1,
-        ..LAPSING
-    };
+    let opts = QueueOpts { max_attempts: 1, ..LAPSING };
     let queue = store.queue("q", opts).await.unwrap();
     let lapsed = put(&*queue).await;
     take(&*queue).await;
-    let opts = EnqueueOpts {
-        max_attempts: Some(0),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { max_attempts: Some(0), ..Default::default() };
     let never = queue.enqueue(json!(1), opts).await.unwrap();
     assert_eq!(queue.sweep_expired().await.unwrap(), 2);
     for id in [lapsed, never] {
@@ -133,21 +110,14 @@ async fn sweep_moves_exhausted_rows(f: Arc<dyn StoreFactory>) {
 async fn sweep_sees_expiry_first(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let queue = store.queue("q", Default::default()).await.unwrap();
-    let opts = EnqueueOpts {
-        expires: Some(0),
-        max_attempts: Some(0),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { expires: Some(0), max_attempts: Some(0), ..Default::default() };
     let id = queue.enqueue(json!(1), opts).await.unwrap();
     assert_eq!(queue.sweep_expired().await.unwrap(), 1);
     assert_eq!(dead_of(&*queue, id).await, "expired");
 }
 
 async fn expired_and_kept(store: &Opened, dead_letter_retention_s: Option<i64>) -> i64 {
-    let opts = QueueOpts {
-        dead_letter_retention_s,
-        ..Default::default()
-    };
+    let opts = QueueOpts { dead_letter_retention_s, ..Default::default() };
     expired(&*store.queue("q", opts).await.unwrap()).await
 }
 
@@ -167,11 +137,7 @@ async fn sweep_deletes_dead_rows_past_retention(f: Arc<dyn StoreFactory>) {
         assert_eq!(dead_of(&*queue, *id).await, "expired");
     }
     let fresh = expired_and_kept(&store, Some(0)).await;
-    assert_eq!(
-        queue.sweep_expired().await.unwrap(),
-        4,
-        "three deleted, one moved"
-    );
+    assert_eq!(queue.sweep_expired().await.unwrap(), 4, "three deleted, one moved");
     for id in gone {
         assert_eq!(queue.get_job(id).await.unwrap(), None);
     }
@@ -183,10 +149,7 @@ async fn sweep_deletes_dead_rows_past_retention(f: Arc<dyn StoreFactory>) {
 /// A retention counts from the death and is not cut short.
 async fn retention_counts_from_the_death(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let opts = QueueOpts {
-        dead_letter_retention_s: Some(2),
-        ..Default::default()
-    };
+    let opts = QueueOpts { dead_letter_retention_s: Some(2), ..Default::default() };
     let queue = store.queue("q", opts).await.unwrap();
     let id = put(&*queue).await;
     let claim = take(&*queue).await;
@@ -199,11 +162,7 @@ async fn retention_counts_from_the_death(f: Arc<dyn StoreFactory>) {
     swept.await;
     assert_eq!(queue.get_job(id).await.unwrap(), None);
     assert!(now_s() >= died_at + 2);
-    assert!(
-        start.elapsed() > Duration::from_secs(1),
-        "early: {:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() > Duration::from_secs(1), "early: {:?}", start.elapsed());
 }
 
 /// A sweep touches no other queue and no outbox.
@@ -211,24 +170,14 @@ async fn sweep_stays_in_its_queue(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let other = store.queue("r", Default::default()).await.unwrap();
     let outbox = store.outbox("q").await.unwrap();
-    let opts = EnqueueOpts {
-        expires: Some(0),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { expires: Some(0), ..Default::default() };
     outbox.enqueue(json!(1), opts).await.unwrap();
     let theirs = expired(&*other).await;
     let queue = store.queue("q", Default::default()).await.unwrap();
     assert_eq!(queue.sweep_expired().await.unwrap(), 0);
     assert_eq!(job(&*other, theirs).await.state, JobState::Pending);
     assert_eq!(other.sweep_expired().await.unwrap(), 1);
-    assert_eq!(
-        store
-            .jobs("outbox:q", Some(JobState::Pending), None, 9)
-            .await
-            .unwrap()
-            .len(),
-        1
-    );
+    assert_eq!(store.jobs("outbox:q", Some(JobState::Pending), None, 9).await.unwrap().len(), 1);
 }
 
 /// A sweep of any size counts exactly, while others go on writing.
@@ -236,10 +185,7 @@ async fn large_sweeps_count_exactly(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let other = store.another().await;
     let queue = store.queue("q", Default::default()).await.unwrap();
-    let opts = EnqueueOpts {
-        expires: Some(0),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { expires: Some(0), ..Default::default() };
     let jobs = (0..5_000).map(|n| (json!(n), opts.clone())).collect();
     queue.enqueue_batch(jobs).await.unwrap();
     let good = put(&*queue).await;
@@ -260,10 +206,7 @@ async fn concurrent_sweeps_count_each_row_once(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let other = store.another().await;
     let queue = store.queue("q", Default::default()).await.unwrap();
-    let opts = EnqueueOpts {
-        expires: Some(0),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { expires: Some(0), ..Default::default() };
     let jobs = (0..400).map(|n| (json!(n), opts.clone())).collect();
     queue.enqueue_batch(jobs).await.unwrap();
     let tasks = [store.clone(), other, store.clone()].map(|store| {

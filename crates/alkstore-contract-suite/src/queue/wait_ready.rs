@@ -50,16 +50,8 @@ async fn an_empty_queue_times_out(f: Arc<dyn StoreFactory>) {
     let queue = store.queue("q", Default::default()).await.unwrap();
     let start = Instant::now();
     assert!(!queue.wait_ready(Duration::from_millis(300)).await.unwrap());
-    assert!(
-        start.elapsed() >= Duration::from_millis(300),
-        "{:?}",
-        start.elapsed()
-    );
-    assert!(
-        start.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() >= Duration::from_millis(300), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
 /// With a job ready it is `true` at once.
@@ -68,12 +60,7 @@ async fn a_ready_job_ends_the_wait_at_once(f: Arc<dyn StoreFactory>) {
     let queue = store.queue("q", Default::default()).await.unwrap();
     put(&*queue).await;
     for _ in 0..3 {
-        assert!(
-            timeout(LONG / 2, queue.wait_ready(LONG))
-                .await
-                .unwrap()
-                .unwrap()
-        );
+        assert!(timeout(LONG / 2, queue.wait_ready(LONG)).await.unwrap().unwrap());
     }
 }
 
@@ -104,17 +91,13 @@ async fn a_commit_ends_the_wait(f: Arc<dyn StoreFactory>) {
     let other = store.another().await;
     let queue = store.queue("q", Default::default()).await.unwrap();
     let mut tx = other.begin_tx().await.unwrap();
-    tx.enqueue_tx("q", Default::default(), json!(1))
-        .await
-        .unwrap();
+    tx.enqueue_tx("q", Default::default(), json!(1)).await.unwrap();
     stays_idle(&*queue).await;
     tx.rollback().await.unwrap();
     stays_idle(&*queue).await;
     let task = waiting(&store).await;
     let mut tx = other.begin_tx().await.unwrap();
-    tx.enqueue_tx("q", Default::default(), json!(1))
-        .await
-        .unwrap();
+    tx.enqueue_tx("q", Default::default(), json!(1)).await.unwrap();
     assert!(!task.is_finished(), "nothing is committed");
     tx.commit().await.unwrap();
     ends(task).await;
@@ -123,16 +106,8 @@ async fn a_commit_ends_the_wait(f: Arc<dyn StoreFactory>) {
 /// A retry, a hand-back, a redrive and a `retry_now` end it.
 async fn jobs_that_come_back_end_the_wait(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let queue = store
-        .queue(
-            "q",
-            QueueOpts {
-                max_attempts: 99,
-                ..Default::default()
-            },
-        )
-        .await
-        .unwrap();
+    let queue =
+        store.queue("q", QueueOpts { max_attempts: 99, ..Default::default() }).await.unwrap();
     put(&*queue).await;
     let claim = take(&*queue).await;
     let task = waiting(&store).await;
@@ -160,10 +135,7 @@ async fn a_due_job_ends_the_wait_in_time(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let queue = store.queue("q", Default::default()).await.unwrap();
     let start = Instant::now();
-    let opts = EnqueueOpts {
-        delay: Some(1),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { delay: Some(1), ..Default::default() };
     let id = queue.enqueue(json!(1), opts).await.unwrap();
     let mut rounds = 0;
     let claim = loop {
@@ -174,16 +146,8 @@ async fn a_due_job_ends_the_wait_in_time(f: Arc<dyn StoreFactory>) {
         }
     };
     assert_eq!(claim.job().id, id);
-    assert!(
-        start.elapsed() >= Duration::from_secs(1),
-        "early: {:?}",
-        start.elapsed()
-    );
-    assert!(
-        start.elapsed() < Duration::from_secs(5),
-        "late: {:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() >= Duration::from_secs(1), "early: {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "late: {:?}", start.elapsed());
     assert!(rounds <= 3, "it span: {rounds} rounds for one job");
 }
 
@@ -194,28 +158,18 @@ async fn a_job_delayed_during_the_wait_ends_it_in_time(f: Arc<dyn StoreFactory>)
     let task = waiting(&store).await;
     let queue = other.queue("q", Default::default()).await.unwrap();
     let start = Instant::now();
-    let opts = |delay| EnqueueOpts {
-        delay: Some(delay),
-        ..Default::default()
-    };
+    let opts = |delay| EnqueueOpts { delay: Some(delay), ..Default::default() };
     queue.enqueue(json!(1), opts(60)).await.unwrap();
     queue.enqueue(json!(1), opts(1)).await.unwrap();
     let waited = task.await.unwrap();
-    assert!(
-        start.elapsed() >= Duration::from_secs(1),
-        "early: {:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() >= Duration::from_secs(1), "early: {:?}", start.elapsed());
     assert!(waited < LONG / 2, "late: {waited:?}");
 }
 
 /// A lapsed claim ends it.
 async fn a_lapsed_claim_ends_the_wait_in_time(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let opts = QueueOpts {
-        visibility_timeout_s: 1,
-        ..Default::default()
-    };
+    let opts = QueueOpts { visibility_timeout_s: 1, ..Default::default() };
     let queue = store.queue("q", opts).await.unwrap();
     let id = put(&*queue).await;
     let start = Instant::now();
@@ -230,16 +184,8 @@ async fn a_lapsed_claim_ends_the_wait_in_time(f: Arc<dyn StoreFactory>) {
         }
     };
     assert_eq!(claim.job().id, id);
-    assert!(
-        start.elapsed() >= Duration::from_secs(1),
-        "early: {:?}",
-        start.elapsed()
-    );
-    assert!(
-        start.elapsed() < Duration::from_secs(5),
-        "late: {:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() >= Duration::from_secs(1), "early: {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "late: {:?}", start.elapsed());
     assert!(rounds <= 3, "it span: {rounds} rounds for one job");
 }
 
@@ -252,16 +198,10 @@ async fn jobs_that_are_not_ready_do_not_end_the_wait(f: Arc<dyn StoreFactory>) {
     put(&*queue).await;
     assert!(take(&*queue).await.fail(None).await.unwrap());
     stays_idle(&*queue).await;
-    let opts = EnqueueOpts {
-        delay: Some(60),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { delay: Some(60), ..Default::default() };
     queue.enqueue(json!(1), opts).await.unwrap();
     stays_idle(&*queue).await;
-    let opts = EnqueueOpts {
-        expires: Some(0),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { expires: Some(0), ..Default::default() };
     queue.enqueue(json!(1), opts).await.unwrap();
     stays_idle(&*queue).await;
     assert!(live.ack().await.unwrap());
@@ -271,22 +211,10 @@ async fn jobs_that_are_not_ready_do_not_end_the_wait(f: Arc<dyn StoreFactory>) {
 /// Exhausted jobs end it at most until a claim has buried them.
 async fn exhausted_jobs_do_not_make_it_spin(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
-    let queue = store
-        .queue(
-            "q",
-            QueueOpts {
-                max_attempts: 1,
-                ..LAPSING
-            },
-        )
-        .await
-        .unwrap();
+    let queue = store.queue("q", QueueOpts { max_attempts: 1, ..LAPSING }).await.unwrap();
     put(&*queue).await;
     take(&*queue).await;
-    let opts = EnqueueOpts {
-        max_attempts: Some(0),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { max_attempts: Some(0), ..Default::default() };
     queue.enqueue(json!(1), opts).await.unwrap();
     let mut rounds = 0;
     while queue.wait_ready(SHORT).await.unwrap() {
@@ -306,18 +234,8 @@ async fn other_names_do_not_end_the_wait(f: Arc<dyn StoreFactory>) {
         for _ in 0..5 {
             put(&*other).await;
             busy.notify("q", json!(1)).await.unwrap();
-            busy.stream("q")
-                .await
-                .unwrap()
-                .publish(json!(1))
-                .await
-                .unwrap();
-            busy.outbox("q")
-                .await
-                .unwrap()
-                .enqueue(json!(1), Default::default())
-                .await
-                .unwrap();
+            busy.stream("q").await.unwrap().publish(json!(1)).await.unwrap();
+            busy.outbox("q").await.unwrap().enqueue(json!(1), Default::default()).await.unwrap();
         }
     });
     assert!(!queue.wait_ready(Duration::from_millis(400)).await.unwrap());
@@ -353,12 +271,7 @@ async fn a_dropped_wait_loses_nothing(f: Arc<dyn StoreFactory>) {
                 () = tokio::task::yield_now() => {}
             }
         }
-        assert!(
-            timeout(LONG / 2, queue.wait_ready(LONG))
-                .await
-                .unwrap()
-                .unwrap()
-        );
+        assert!(timeout(LONG / 2, queue.wait_ready(LONG)).await.unwrap().unwrap());
         assert_eq!(take(&*queue).await.job().id, task.await.unwrap());
     }
 }

@@ -15,15 +15,8 @@ async fn an_absent_checkpoint_is_zero(f: Arc<dyn StoreFactory>) {
     let stream = store.stream("s").await.unwrap();
     let given = publish(&*stream, 3).await;
     assert_eq!(stream.get_offset("c").await.unwrap(), 0);
-    assert_eq!(
-        offsets(&stream.read_from_consumer("c", 9).await.unwrap()),
-        given
-    );
-    assert_eq!(
-        stream.get_offset("c").await.unwrap(),
-        0,
-        "reads save nothing"
-    );
+    assert_eq!(offsets(&stream.read_from_consumer("c", 9).await.unwrap()), given);
+    assert_eq!(stream.get_offset("c").await.unwrap(), 0, "reads save nothing");
 }
 
 /// A save below the stored checkpoint is a silent no-op.
@@ -48,11 +41,7 @@ async fn concurrent_saves_leave_the_greatest(f: Arc<dyn StoreFactory>) {
     let other = store.another().await;
     let mut tasks = Vec::new();
     for n in 1..=40_i64 {
-        let store = if n % 2 == 0 {
-            store.clone()
-        } else {
-            other.clone()
-        };
+        let store = if n % 2 == 0 { store.clone() } else { other.clone() };
         tasks.push(tokio::spawn(async move {
             let stream = store.stream("s").await.unwrap();
             stream.save_offset("c", n * 7 % 41).await.unwrap();
@@ -61,16 +50,7 @@ async fn concurrent_saves_leave_the_greatest(f: Arc<dyn StoreFactory>) {
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(
-        store
-            .stream("s")
-            .await
-            .unwrap()
-            .get_offset("c")
-            .await
-            .unwrap(),
-        40
-    );
+    assert_eq!(store.stream("s").await.unwrap().get_offset("c").await.unwrap(), 40);
 }
 
 /// Direct and receiver saves interleave and cannot regress one another.
@@ -83,11 +63,7 @@ async fn direct_and_receiver_saves_compose(f: Arc<dyn StoreFactory>) {
         events.recv().await.unwrap().unwrap();
     }
     events.save_offset().await.unwrap();
-    assert_eq!(
-        stream.get_offset("c").await.unwrap(),
-        given[1],
-        "the last yielded one"
-    );
+    assert_eq!(stream.get_offset("c").await.unwrap(), given[1], "the last yielded one");
     stream.save_offset("c", given[4]).await.unwrap();
     events.recv().await.unwrap().unwrap();
     events.save_offset().await.unwrap();
@@ -114,11 +90,7 @@ async fn a_save_before_the_first_yield_is_a_no_op(f: Arc<dyn StoreFactory>) {
         assert_eq!(stream.get_offset(consumer).await.unwrap(), stored);
     }
     let consumers = store.consumers("s").await.unwrap();
-    assert_eq!(
-        consumers.len(),
-        1,
-        "a no-op leaves no consumer behind: {consumers:?}"
-    );
+    assert_eq!(consumers.len(), 1, "a no-op leaves no consumer behind: {consumers:?}");
 }
 
 /// Nothing is saved by itself: not by yielding, not by dropping.
@@ -146,18 +118,10 @@ async fn a_checkpoint_may_be_ahead_of_the_log(f: Arc<dyn StoreFactory>) {
     assert!(stream.read_from_consumer("c", 9).await.unwrap().is_empty());
     assert_eq!(events.try_recv().unwrap(), None);
     let wait = std::time::Duration::from_millis(100);
-    assert!(
-        tokio::time::timeout(wait, events.recv()).await.is_err(),
-        "nothing is beyond it"
-    );
+    assert!(tokio::time::timeout(wait, events.recv()).await.is_err(), "nothing is beyond it");
     assert_eq!(offsets(&all(&*stream).await), given);
     let mut tx = store.begin_tx().await.unwrap();
-    assert!(
-        tx.read_from_consumer_tx("s", "c", 9)
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert!(tx.read_from_consumer_tx("s", "c", 9).await.unwrap().is_empty());
     assert_eq!(tx.get_offset_tx("s", "c").await.unwrap(), i64::MAX);
 }
 
@@ -172,19 +136,12 @@ async fn save_offset_tx_is_exactly_once_within_a_business_tx(f: Arc<dyn StoreFac
     while stream.get_offset("c").await.unwrap() < given[39] {
         attempts += 1;
         let mut tx = store.begin_tx().await.unwrap();
-        let events = tx
-            .read_from_consumer_tx("s", "c", random.i64(1..5))
-            .await
-            .unwrap();
+        let events = tx.read_from_consumer_tx("s", "c", random.i64(1..5)).await.unwrap();
         for event in &events {
             let effect = json!(event.offset);
-            tx.enqueue_tx("effects", Default::default(), effect)
-                .await
-                .unwrap();
+            tx.enqueue_tx("effects", Default::default(), effect).await.unwrap();
         }
-        tx.save_offset_tx("s", "c", events.last().unwrap().offset)
-            .await
-            .unwrap();
+        tx.save_offset_tx("s", "c", events.last().unwrap().offset).await.unwrap();
         match random.u8(..3) {
             0 => tx.rollback().await.unwrap(),
             1 => drop(tx),
@@ -193,10 +150,7 @@ async fn save_offset_tx_is_exactly_once_within_a_business_tx(f: Arc<dyn StoreFac
         assert!(attempts < 1_000, "no progress, seed {seed}");
     }
     let effects = store.jobs("effects", None, None, 1_000).await.unwrap();
-    let effects: Vec<i64> = effects
-        .iter()
-        .map(|job| job.payload_as().unwrap())
-        .collect();
+    let effects: Vec<i64> = effects.iter().map(|job| job.payload_as().unwrap()).collect();
     assert_eq!(effects, given, "seed {seed}");
 }
 

@@ -107,11 +107,7 @@ async fn no_committed_event_is_ever_skipped(f: Arc<dyn StoreFactory>) {
     let seed = fastrand::u64(..);
     let mut publishers = Vec::new();
     for n in 0..4 {
-        let store = if n % 2 == 0 {
-            store.clone()
-        } else {
-            other.clone()
-        };
+        let store = if n % 2 == 0 { store.clone() } else { other.clone() };
         publishers.push(tokio::spawn(publishes(store, seed.wrapping_add(n))));
     }
     let mut committed = BTreeSet::new();
@@ -124,10 +120,7 @@ async fn no_committed_event_is_ever_skipped(f: Arc<dyn StoreFactory>) {
     for reader in followers.into_iter().chain(receivers) {
         assert_eq!(reader.await.unwrap(), committed, "seed {seed}");
     }
-    assert_eq!(
-        offsets(&all(&*store.stream("s").await.unwrap()).await),
-        committed
-    );
+    assert_eq!(offsets(&all(&*store.stream("s").await.unwrap()).await), committed);
 }
 
 /// Two transactions that publish to two streams in opposite orders may wait but do not hang.
@@ -165,9 +158,7 @@ async fn a_commit_is_seen_as_a_whole(f: Arc<dyn StoreFactory>) {
         for n in 0..60 {
             let mut tx = other.begin_tx().await.unwrap();
             tx.publish_tx("first", json!(n)).await.unwrap();
-            tx.enqueue_tx("jobs", Default::default(), json!(n))
-                .await
-                .unwrap();
+            tx.enqueue_tx("jobs", Default::default(), json!(n)).await.unwrap();
             tx.publish_tx("last", json!(n)).await.unwrap();
             tx.save_offset_tx("last", "c", n + 1).await.unwrap();
             tx.commit().await.unwrap();
@@ -179,11 +170,7 @@ async fn a_commit_is_seen_as_a_whole(f: Arc<dyn StoreFactory>) {
         // What is read first must not be ahead of what is read afterwards.
         let saved = last.get_offset("c").await.unwrap();
         let late = all(&*last).await.len();
-        let jobs = store
-            .jobs("jobs", None, None, i64::MAX)
-            .await
-            .unwrap()
-            .len();
+        let jobs = store.jobs("jobs", None, None, i64::MAX).await.unwrap().len();
         let early = all(&*first).await.len();
         assert!(usize::try_from(saved).unwrap() <= late, "{saved} {late}");
         assert!(late <= jobs && jobs <= early, "{late} {jobs} {early}");

@@ -38,13 +38,7 @@ async fn a_subscriber_follows_from_its_checkpoint(f: Arc<dyn StoreFactory>) {
     let first = tx.publish_tx("s", json!(1)).await.unwrap();
     let second = tx.publish_tx("s", json!(2)).await.unwrap();
     tx.commit().await.unwrap();
-    assert_eq!(
-        [
-            recv(&mut *events).await.offset,
-            recv(&mut *events).await.offset
-        ],
-        [first, second]
-    );
+    assert_eq!([recv(&mut *events).await.offset, recv(&mut *events).await.offset], [first, second]);
     assert_eq!(stream.get_offset("c").await.unwrap(), given[1]);
 }
 
@@ -52,9 +46,7 @@ async fn a_subscriber_follows_from_its_checkpoint(f: Arc<dyn StoreFactory>) {
 async fn subscribers_and_direct_reads_agree(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let stream = store.stream("s").await.unwrap();
-    let batch = (0..700)
-        .map(|n| ((n % 2 == 0).then(|| format!("k{n}")), json!(n)))
-        .collect();
+    let batch = (0..700).map(|n| ((n % 2 == 0).then(|| format!("k{n}")), json!(n))).collect();
     stream.publish_batch(batch).await.unwrap();
     let expected = all(&*stream).await;
     let mut events = stream.subscribe("c").await.unwrap();
@@ -63,10 +55,7 @@ async fn subscribers_and_direct_reads_agree(f: Arc<dyn StoreFactory>) {
         received.push(recv(&mut *events).await);
     }
     assert_eq!(received, expected);
-    assert_eq!(
-        stream.read_from_consumer("c", i64::MAX).await.unwrap(),
-        expected
-    );
+    assert_eq!(stream.read_from_consumer("c", i64::MAX).await.unwrap(), expected);
     assert_eq!(events.try_recv().unwrap(), None);
 }
 
@@ -99,10 +88,7 @@ async fn a_receivers_read_since_moves_nothing(f: Arc<dyn StoreFactory>) {
     let mut events = stream.subscribe("c").await.unwrap();
     for (n, offset) in given.iter().enumerate() {
         assert_eq!(offsets(&events.read_since(0, 100).await.unwrap()), given);
-        assert_eq!(
-            offsets(&events.read_since(given[3], 1).await.unwrap()),
-            given[4..5]
-        );
+        assert_eq!(offsets(&events.read_since(given[3], 1).await.unwrap()), given[4..5]);
         assert_eq!(events.offset(), if n == 0 { 0 } else { given[n - 1] });
         assert_eq!(recv(&mut *events).await.offset, *offset);
     }
@@ -118,11 +104,7 @@ async fn saves_do_not_move_a_receiver(f: Arc<dyn StoreFactory>) {
     let mut events = stream.subscribe("c").await.unwrap();
     assert_eq!(recv(&mut *events).await.offset, given[0]);
     stream.save_offset("c", given[2]).await.unwrap();
-    let rest = [
-        recv(&mut *events).await,
-        recv(&mut *events).await,
-        recv(&mut *events).await,
-    ];
+    let rest = [recv(&mut *events).await, recv(&mut *events).await, recv(&mut *events).await];
     assert_eq!(offsets(&rest), given[1..]);
 }
 
@@ -162,11 +144,7 @@ async fn resubscribing_leaves_no_gap_and_no_repeat(f: Arc<dyn StoreFactory>) {
         let mut events = stream.subscribe("c").await.unwrap();
         for n in 0..85 {
             let event = recv(&mut *events).await;
-            assert_eq!(
-                event.payload_as::<i64>().unwrap(),
-                next,
-                "attachment {attachment}"
-            );
+            assert_eq!(event.payload_as::<i64>().unwrap(), next, "attachment {attachment}");
             next += 1;
             if n % 17 == 16 {
                 events.save_offset().await.unwrap();
@@ -186,22 +164,12 @@ async fn subscribing_races_with_publishing(f: Arc<dyn StoreFactory>) {
     for round in 0..150 {
         let name = format!("s{round}");
         let stream = store.stream(&name).await.unwrap();
-        let publisher = if round % 2 == 0 {
-            store.clone()
-        } else {
-            other.clone()
-        };
+        let publisher = if round % 2 == 0 { store.clone() } else { other.clone() };
         let publishing = tokio::spawn(async move {
             for _ in 0..round % 7 {
                 tokio::task::yield_now().await;
             }
-            publisher
-                .stream(&name)
-                .await
-                .unwrap()
-                .publish(json!(round))
-                .await
-                .unwrap()
+            publisher.stream(&name).await.unwrap().publish(json!(round)).await.unwrap()
         });
         let mut events = stream.subscribe("c").await.unwrap();
         let event = timeout(Duration::from_secs(5), events.recv()).await;
@@ -239,11 +207,7 @@ async fn a_trim_leaves_subscribers_in_their_place(f: Arc<dyn StoreFactory>) {
         assert_eq!(recv(&mut *events).await.offset, *offset);
     }
     stream.trim_to(given[4]).await.unwrap();
-    assert_eq!(
-        recv(&mut *events).await.offset,
-        given[10],
-        "a trim behind it changes nothing"
-    );
+    assert_eq!(recv(&mut *events).await.offset, given[10], "a trim behind it changes nothing");
     stream.trim_to(given[29]).await.unwrap();
     let mut last = given[10];
     while last < given[39] {
@@ -251,11 +215,7 @@ async fn a_trim_leaves_subscribers_in_their_place(f: Arc<dyn StoreFactory>) {
         assert!(event.offset > last, "{} after {last}", event.offset);
         // What was read ahead may still come; what was kept must.
         let left = given.iter().filter(|o| **o > given[29] && **o > last).min();
-        assert!(
-            event.offset <= *left.unwrap(),
-            "{} skipped {left:?}",
-            event.offset
-        );
+        assert!(event.offset <= *left.unwrap(), "{} skipped {left:?}", event.offset);
         last = event.offset;
     }
     let offset = stream.publish(json!(1)).await.unwrap();
@@ -301,16 +261,9 @@ async fn events_come_at_the_commit(f: Arc<dyn StoreFactory>) {
         let mut tx = other.begin_tx().await.unwrap();
         let mut given = vec![tx.publish_tx("s", json!(1)).await.unwrap()];
         assert_eq!(events.try_recv().unwrap(), None);
-        given.extend(
-            tx.publish_batch_tx("s", vec![(None, json!(2))])
-                .await
-                .unwrap(),
-        );
+        given.extend(tx.publish_batch_tx("s", vec![(None, json!(2))]).await.unwrap());
         let wait = Duration::from_millis(20);
-        assert!(
-            timeout(wait, events.recv()).await.is_err(),
-            "nothing is committed"
-        );
+        assert!(timeout(wait, events.recv()).await.is_err(), "nothing is committed");
         tx.commit().await.unwrap();
         for offset in given {
             assert_eq!(recv(&mut *events).await.offset, offset);
