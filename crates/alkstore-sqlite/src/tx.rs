@@ -82,7 +82,7 @@ impl SqliteTx {
     ) -> Result<i64> {
         let job = NewJob::new(Clock::System.now_us(), opts, defaults, payload)?;
         let queue: Arc<str> = queue.into();
-        self.lease.step(move |write| enqueue(write, &queue, &job)).await
+        self.lease.step_one(move |write| enqueue(write, &queue, &job)).await
     }
 }
 
@@ -106,30 +106,30 @@ impl TxHandle for SqliteTx {
         validate_shared_name(stream)?;
         let event = NewEvent::new(Clock::System.now_us(), key, &payload)?;
         let stream: Arc<str> = stream.into();
-        self.lease.step(move |write| publish(write, &stream, &event)).await
+        self.lease.step_one(move |write| publish(write, &stream, &event)).await
     }
 
     async fn notify_tx(&mut self, channel: &str, payload: Value) -> Result<()> {
         validate_shared_name(channel)?;
         encode_payload(&payload)?;
         let channel: Arc<str> = channel.into();
-        self.lease.step(move |write| notify::notify(write, &channel)).await
+        self.lease.step_one(move |write| notify::notify(write, &channel)).await
     }
 
     async fn save_offset_tx(&mut self, stream: &str, consumer: &str, offset: i64) -> Result<()> {
         let (stream, consumer) = checked(stream, consumer)?;
-        self.lease.step(move |write| save_offset(write, &stream, &consumer, offset)).await
+        self.lease.step_one(move |write| save_offset(write, &stream, &consumer, offset)).await
     }
 
     async fn get_job_tx(&mut self, queue: &str, job_id: i64) -> Result<Option<Job>> {
         validate_shared_name(queue)?;
         let queue = queue.to_owned();
-        self.lease.step(move |write| get_job(write, &queue, job_id)).await
+        self.lease.step_one(move |write| get_job(write, &queue, job_id)).await
     }
 
     async fn get_offset_tx(&mut self, stream: &str, consumer: &str) -> Result<i64> {
         let (stream, consumer) = checked(stream, consumer)?;
-        self.lease.step(move |write| get_offset(write, &stream, &consumer)).await
+        self.lease.step_one(move |write| get_offset(write, &stream, &consumer)).await
     }
 
     async fn read_since_tx(
@@ -143,7 +143,8 @@ impl TxHandle for SqliteTx {
             return Ok(Vec::new());
         };
         let stream = stream.to_owned();
-        let rows = self.lease.step(move |write| read_since(write, &stream, offset, limit)).await?;
+        let rows =
+            self.lease.step_one(move |write| read_since(write, &stream, offset, limit)).await?;
         Ok(into_events(rows))
     }
 
@@ -157,7 +158,7 @@ impl TxHandle for SqliteTx {
         let Some(limit) = extent(limit) else {
             return Ok(Vec::new());
         };
-        let rows = self.lease.step(move |write: &mut Write<'_>| {
+        let rows = self.lease.step_one(move |write: &mut Write<'_>| {
             let offset = get_offset(write, &stream, &consumer)?;
             read_since(write, &stream, offset, limit)
         });

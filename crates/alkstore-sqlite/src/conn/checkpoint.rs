@@ -15,10 +15,10 @@ use super::{Session, open};
 use crate::SqliteOpts;
 use crate::error::Fault;
 
-/// Pages in the `-wal` file from which the thread copies them back.
+/// The thread copies pages back each time that the `-wal` file has grown by so many.
 const START_FRAMES: i32 = 1_000;
 /// Pages from which the writer finishes the job, so that the file starts over.
-const HELP_FRAMES: i32 = 8 * START_FRAMES;
+const HELP_FRAMES: i32 = 4 * START_FRAMES;
 
 #[derive(Debug)]
 pub(super) struct Checkpointer {
@@ -32,6 +32,8 @@ pub(super) struct Trigger {
     shared: Arc<(Mutex<State>, Condvar)>,
     /// Pages at the last commit.
     last_frames: i32,
+    /// Pages at which the thread starts next.
+    start_at: i32,
     /// Pages at which the writer helps next; a reader may keep its help from succeeding.
     help_at: i32,
 }
@@ -44,7 +46,12 @@ struct State {
 
 impl Checkpointer {
     pub(super) fn start(path: PathBuf, opts: &SqliteOpts) -> Result<Self> {
-        let trigger = Trigger { shared: Arc::default(), last_frames: 0, help_at: HELP_FRAMES };
+        let trigger = Trigger {
+            shared: Arc::default(),
+            last_frames: 0,
+            start_at: START_FRAMES,
+            help_at: HELP_FRAMES,
+        };
         let (ending, running) = watch::channel(());
         let (waiting, durability) = (trigger.clone(), opts.durability);
         std::thread::Builder::new()
@@ -96,18 +103,18 @@ impl Trigger {
             return;
         }
         if frames < self.last_frames {
+            self.start_at = START_FRAMES;
             self.help_at = HELP_FRAMES;
         }
         self.last_frames = frames;
         if frames >= self.help_at {
             self.help_at = frames.saturating_add(HELP_FRAMES);
+            self.start_at = frames.saturating_add(START_FRAMES);
             checkpoint(session.connection());
-        } else if frames >= START_FRAMES {
-            let mut state = self.lock();
-            if !state.wanted {
-                state.wanted = true;
-                self.shared.1.notify_one();
-            }
+        } else if frames >= self.start_at {
+            self.start_at = frames.saturating_add(START_FRAMES);
+            self.lock().wanted = true;
+            self.shared.1.notify_one();
         }
     }
 

@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use alkstore::Result;
 use alkstore::engine::hub::Hub;
@@ -11,18 +12,24 @@ use alkstore::engine::store_closed;
 use tokio::sync::{oneshot, watch};
 
 use super::checkpoint::Trigger;
+use super::op::{Mode, Op, Outcome, Single};
 use super::open::WriterSession;
 use super::unanswered;
 use super::write::Write;
-use super::writer::{Mode, Op, Outcome, Single, Writer};
+use super::writer::Writer;
 use crate::SqliteOpts;
 use crate::error::{Fault, sqlite_error};
+
+/// How long the writer stays awake for more work.
+const LINGER: Duration = Duration::from_micros(50);
 
 /// The writer's queue of work.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     state: Mutex<State>,
     arrived: Condvar,
+    /// Grows with all that arrives, so that the writer can look without the lock.
+    arrivals: AtomicU64,
     ended: watch::Sender<bool>,
 }
 
@@ -119,6 +126,7 @@ impl Inbox {
         let inbox = Arc::new(Self {
             state: Mutex::default(),
             arrived: Condvar::new(),
+            arrivals: AtomicU64::new(0),
             ended: watch::Sender::new(false),
         });
         let writer = Writer::new(session, hub, checkpoint, opts.busy_timeout, inbox.clone());
@@ -149,6 +157,7 @@ impl Inbox {
             return false;
         }
         state.entries.push_back(entry);
+        self.arrivals.fetch_add(1, Ordering::Release);
         let wake = state.waiting == Some(Waiting::Entries);
         drop(state);
         if wake {
@@ -189,15 +198,33 @@ impl Inbox {
         self.ended.send_replace(true);
     }
 
+    /// For the writer: waits a moment for something to arrive, awake. Most callers that come back
+    /// at all come back at once, and waking a thread takes longer than their operation.
+    fn linger<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let seen = self.arrivals.load(Ordering::Acquire);
+        drop(state);
+        let started = Instant::now();
+        while self.arrivals.load(Ordering::Acquire) == seen && started.elapsed() < LINGER {
+            std::thread::yield_now();
+        }
+        self.lock()
+    }
+
     /// For the writer: the next entry; `None` once closed and empty.
     pub(super) fn next(&self) -> Option<Entry> {
         let mut state = self.lock();
+        let mut lingered = false;
         loop {
             if let Some(entry) = state.entries.pop_front() {
                 return Some(entry);
             }
             if state.closed {
                 return None;
+            }
+            if !lingered {
+                lingered = true;
+                state = self.linger(state);
+                continue;
             }
             state.waiting = Some(Waiting::Entries);
             state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -218,8 +245,9 @@ impl Inbox {
     }
 
     /// For the writer: the next step of a lease, or what came up while there was none.
-    pub(super) fn next_step(&self, id: LeaseId, busy: std::time::Duration) -> NextStep {
+    pub(super) fn next_step(&self, id: LeaseId, busy: Duration) -> NextStep {
         let mut state = self.lock();
+        let mut lingered = false;
         loop {
             if let Some(step) = state.leases.get_mut(&id).and_then(|lease| lease.steps.pop_front())
             {
@@ -227,6 +255,11 @@ impl Inbox {
             }
             if state.closed {
                 return NextStep::Closed;
+            }
+            if !lingered {
+                lingered = true;
+                state = self.linger(state);
+                continue;
             }
             let now = Instant::now();
             let patience = state.entries.front().map(|entry| entry.since() + busy);
@@ -281,6 +314,7 @@ impl Inbox {
                 return Err(Fault::TransactionGone(why).into());
             }
             lease.steps.push_back(step);
+            self.arrivals.fetch_add(1, Ordering::Release);
         } else {
             if state.closed {
                 return Err(store_closed());
@@ -288,6 +322,7 @@ impl Inbox {
             let lease = LeaseState { steps: [step].into(), gone: None };
             state.leases.insert(id, lease);
             state.entries.push_back(Entry::Lease(id, Instant::now()));
+            self.arrivals.fetch_add(1, Ordering::Release);
         }
         let wake = matches!(state.waiting, Some(Waiting::Entries))
             || state.waiting == Some(Waiting::Steps(id));
@@ -322,8 +357,25 @@ impl Lease {
         Self { inbox, id, ended: false }
     }
 
-    /// Runs one step in the transaction, undone as a whole if it fails.
+    /// Runs a step in the transaction, undone as a whole if it fails.
     pub(crate) async fn step<T, F>(&mut self, f: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Write<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.run(f, Mode::Once).await
+    }
+
+    /// [`step`](Self::step) of one statement, which SQLite undoes by itself.
+    pub(crate) async fn step_one<T, F>(&mut self, f: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Write<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.run(f, Mode::One).await
+    }
+
+    async fn run<T, F>(&mut self, f: F, mode: Mode) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&mut Write<'_>) -> rusqlite::Result<T> + Send + 'static,
@@ -334,7 +386,7 @@ impl Lease {
             let f = f.take().expect("a step runs once");
             f(write).map_err(sqlite_error)
         };
-        let op = Single::new(once, Mode { savepoint: true, repeatable: false }, answer);
+        let op = Single::new(once, mode, answer);
         self.inbox.push_step(self.id, Step::Run(Box::new(op)))?;
         receive(answered, &self.inbox).await
     }

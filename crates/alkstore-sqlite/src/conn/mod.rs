@@ -5,6 +5,7 @@
 
 mod checkpoint;
 mod inbox;
+mod op;
 mod open;
 mod readers;
 mod session;
@@ -33,8 +34,8 @@ pub(crate) use write::{Sequence, Write};
 
 use checkpoint::Checkpointer;
 use inbox::Inbox;
+use op::Mode;
 use readers::Readers;
-use writer::Mode;
 
 /// What the handles of one store share.
 #[derive(Debug)]
@@ -96,8 +97,7 @@ impl Core {
         T: Send + 'static,
         F: FnMut(&mut Write<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
-        let mode = Mode { savepoint: true, repeatable: true };
-        self.inbox.write(move |write| f(write).map_err(sqlite_error), mode).await
+        self.inbox.write(move |write| f(write).map_err(sqlite_error), Mode::Many).await
     }
 
     /// [`write`](Self::write) for an operation of one statement, which SQLite undoes by itself.
@@ -106,8 +106,7 @@ impl Core {
         T: Send + 'static,
         F: FnMut(&mut Write<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
-        let mode = Mode { savepoint: false, repeatable: true };
-        self.inbox.write(move |write| f(write).map_err(sqlite_error), mode).await
+        self.inbox.write(move |write| f(write).map_err(sqlite_error), Mode::One).await
     }
 
     /// [`write`](Self::write) for the application's closure, which runs once.
@@ -121,7 +120,7 @@ impl Core {
             let f = f.take().expect("what is not repeatable runs once");
             f(write)
         };
-        self.inbox.write(once, Mode { savepoint: true, repeatable: false }).await
+        self.inbox.write(once, Mode::Once).await
     }
 
     /// A place for a caller-held transaction; it takes the writer with its first step.

@@ -3,8 +3,6 @@
 //! A group starts with whatever is there and takes in what arrives while it runs, so an idle store
 //! adds no wait. If its commit fails, each operation is run again alone: none fails for another.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,11 +10,11 @@ use alkstore::Result;
 use alkstore::engine::hub::Hub;
 use alkstore::engine::{database_error, text};
 use rusqlite::ErrorCode;
-use tokio::sync::oneshot;
 
 use super::Session;
 use super::checkpoint::Trigger;
 use super::inbox::{Entry, Inbox, LeaseId, NextStep, Step};
+use super::op::{Op, Ran};
 use super::open::WriterSession;
 use super::write::{Write, WriteState};
 use crate::error::{Fault, sqlite_error};
@@ -27,105 +25,6 @@ const GROUP_OPS: usize = 512;
 const GROUP_TIME: Duration = Duration::from_millis(10);
 
 const GONE: &str = "its SQL or a full disk rolled it back";
-
-/// An operation that somebody waits for.
-pub(super) trait Op: Send {
-    /// Runs it in the open transaction; what it did is undone if it fails.
-    fn run(&mut self, write: &mut Write<'_>);
-    /// Whether its caller has gone away.
-    fn is_abandoned(&self) -> bool;
-    /// Whether it may be run again after its transaction was lost.
-    fn is_repeatable(&self) -> bool;
-    /// Answers its caller: with its result if what it did lasts, else with the error.
-    fn finish(self: Box<Self>, lasting: Result<()>);
-}
-
-/// What an operation came to.
-pub(super) enum Outcome<T> {
-    Done(Result<T>),
-    Panicked(Box<dyn Any + Send>),
-}
-
-/// How a closure is run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mode {
-    /// It may run several statements, which are undone together if it fails.
-    pub(super) savepoint: bool,
-    /// It may be run again.
-    pub(super) repeatable: bool,
-}
-
-/// An [`Op`] made of a closure and the channel of its answer.
-pub(super) struct Single<F, T> {
-    f: F,
-    mode: Mode,
-    outcome: Option<Outcome<T>>,
-    answer: oneshot::Sender<Outcome<T>>,
-}
-
-impl<F, T> Single<F, T>
-where
-    F: FnMut(&mut Write<'_>) -> Result<T> + Send,
-    T: Send,
-{
-    pub(super) fn new(f: F, mode: Mode, answer: oneshot::Sender<Outcome<T>>) -> Self {
-        Self { f, mode, outcome: None, answer }
-    }
-
-    fn attempt(&mut self, write: &mut Write<'_>) -> Result<T> {
-        if !self.mode.savepoint {
-            return (self.f)(write);
-        }
-        write.run(&sql::SAVEPOINT, []).map_err(sqlite_error)?;
-        let value = (self.f)(write)?;
-        write.run(&sql::RELEASE, []).map_err(sqlite_error)?;
-        Ok(value)
-    }
-}
-
-impl<F, T> Op for Single<F, T>
-where
-    F: FnMut(&mut Write<'_>) -> Result<T> + Send,
-    T: Send,
-{
-    fn run(&mut self, write: &mut Write<'_>) {
-        let mark = write.mark();
-        let outcome = match catch_unwind(AssertUnwindSafe(|| self.attempt(write))) {
-            Ok(result) => Outcome::Done(result),
-            Err(payload) => Outcome::Panicked(payload),
-        };
-        if !matches!(outcome, Outcome::Done(Ok(_))) {
-            write.forget_since(mark);
-            if self.mode.savepoint && !write.connection().is_autocommit() {
-                let undone =
-                    write.run(&sql::ROLLBACK_TO, []).and_then(|_| write.run(&sql::RELEASE, []));
-                if undone.is_err() {
-                    // Without its savepoint only the whole transaction can be undone.
-                    let _ = write.run(&sql::ROLLBACK, []);
-                }
-            }
-        }
-        self.outcome = Some(outcome);
-    }
-
-    fn is_repeatable(&self) -> bool {
-        self.mode.repeatable
-    }
-
-    fn is_abandoned(&self) -> bool {
-        self.answer.is_closed()
-    }
-
-    fn finish(self: Box<Self>, lasting: Result<()>) {
-        let outcome = match (self.outcome, lasting) {
-            (Some(Outcome::Done(Ok(_))) | None, Err(error)) => Outcome::Done(Err(error)),
-            (Some(outcome), _) => outcome,
-            (None, Ok(())) => return,
-        };
-        // A caller that is gone needs no answer.
-        let _ = self.answer.send(outcome);
-    }
-}
 
 pub(super) struct Writer {
     session: WriterSession,
@@ -177,18 +76,21 @@ impl Writer {
         let mut ops = std::mem::take(&mut self.ran);
         let started = Instant::now();
         let mut next = Some(first);
+        let mut keep = false;
+        let mut ran = Ran::Whole;
         while let Some(mut op) = next {
             if !op.is_abandoned() {
-                op.run(&mut Write::new(&self.session, &mut self.state));
+                ran = op.run(&mut Write::new(&self.session, &mut self.state), keep);
+                keep |= !op.is_repeatable();
                 ops.push(op);
-                if self.is_gone() {
+                if ran == Ran::Half || self.is_gone() {
                     break;
                 }
             }
             let open = ops.len() < GROUP_OPS && started.elapsed() < GROUP_TIME;
             next = if open { self.inbox.next_op() } else { None };
         }
-        match self.commit() {
+        match self.commit_after(ran) {
             Ok(()) => ops.drain(..).for_each(|op| op.finish(Ok(()))),
             Err(error) if ops.len() == 1 => {
                 if let Some(op) = ops.pop() {
@@ -214,9 +116,18 @@ impl Writer {
         if let Err(fault) = self.begin(Instant::now()) {
             return op.finish(Err(fault.into()));
         }
-        op.run(&mut Write::new(&self.session, &mut self.state));
-        let committed = self.commit();
+        let ran = op.run(&mut Write::new(&self.session, &mut self.state), false);
+        let committed = self.commit_after(ran);
         op.finish(committed);
+    }
+
+    /// Commits, unless what ran last left half of itself behind.
+    fn commit_after(&mut self, ran: Ran) -> Result<()> {
+        if ran == Ran::Half && !self.is_gone() {
+            // The operation's own error is the one to report.
+            let _ = self.session().run(&sql::ROLLBACK, []);
+        }
+        self.commit()
     }
 
     fn lease(&mut self, id: LeaseId, since: Instant) {
@@ -232,7 +143,11 @@ impl Writer {
                         }
                         began = Some(Instant::now());
                     }
-                    op.run(&mut Write::new(&self.session, &mut self.state));
+                    let ran = op.run(&mut Write::new(&self.session, &mut self.state), true);
+                    if ran == Ran::Half && !self.is_gone() {
+                        // Closing the connection would undo it as well.
+                        let _ = self.session().run(&sql::ROLLBACK, []);
+                    }
                     if self.is_gone() {
                         self.state.after_rollback();
                         op.finish(Err(Fault::TransactionGone(GONE).into()));
