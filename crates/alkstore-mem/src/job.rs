@@ -29,8 +29,8 @@ impl MemJob {
         ClaimKey { queue: self.queue.name(), id: self.job.id, fence: Fence::Claim(self.fence) }
     }
 
-    fn write<T>(&self, f: impl FnOnce(&mut State, ClaimKey<'_>) -> T) -> Result<T> {
-        self.queue.conn().write(|state| f(state, self.key()))
+    async fn write<T>(&self, f: impl FnOnce(&mut State, ClaimKey<'_>) -> T) -> Result<T> {
+        self.queue.conn().write(|state| f(state, self.key())).await
     }
 
     /// After a change that may let another claim find the row earlier.
@@ -49,26 +49,26 @@ impl JobHandle for MemJob {
     }
 
     async fn ack(self: Box<Self>) -> Result<bool> {
-        self.write(ack)
+        self.write(ack).await
     }
 
     async fn retry(self: Box<Self>, err: Option<String>, delay: Option<i64>) -> Result<bool> {
-        let retried = self.write(|state, at| retry(state, at, err.as_deref(), delay))?;
+        let retried = self.write(|state, at| retry(state, at, err.as_deref(), delay)).await?;
         Ok(self.changed(retried))
     }
 
     async fn fail(self: Box<Self>, err: Option<String>) -> Result<bool> {
-        self.write(|state, at| fail(state, at, err.as_deref()))
+        self.write(|state, at| fail(state, at, err.as_deref())).await
     }
 
     async fn heartbeat(&self, extend: i64) -> Result<bool> {
         let extend = duration("extend", extend)?;
-        let landed = self.write(|state, at| heartbeat(state, at, extend))?;
+        let landed = self.write(|state, at| heartbeat(state, at, extend)).await?;
         Ok(self.changed(landed))
     }
 
     async fn hand_back(self: Box<Self>) -> Result<bool> {
-        let landed = self.write(hand_back)?;
+        let landed = self.write(hand_back).await?;
         Ok(self.changed(landed))
     }
 }

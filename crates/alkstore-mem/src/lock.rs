@@ -38,13 +38,11 @@ impl Lock for MemLock {
 
     async fn renew(&self, ttl: i64) -> Result<bool> {
         let ttl = duration("ttl", ttl)?;
-        self.conn
-            .write(|state| renew(state, &self.name, self.token, ttl))
+        self.conn.write(|state| renew(state, &self.name, self.token, ttl)).await
     }
 
     async fn release(self: Box<Self>) -> Result<bool> {
-        self.conn
-            .write(|state| release(state, &self.name, self.token))
+        self.conn.write(|state| release(state, &self.name, self.token)).await
     }
 }
 
@@ -57,31 +55,16 @@ pub(crate) fn acquire(state: &mut State, name: &str, owner: &str, ttl_s: i64) ->
     let fencing_token = state.next_token();
     let expires_us = after(state.now_us, ttl_s);
     let (name, owner) = (name.to_owned(), owner.to_owned());
-    put(
-        state,
-        LockRow {
-            name,
-            owner,
-            fencing_token,
-            expires_us,
-        },
-    );
+    put(state, LockRow { name, owner, fencing_token, expires_us });
     Some(fencing_token)
 }
 
 pub(crate) fn renew(state: &mut State, name: &str, token: i64, ttl_s: i64) -> bool {
     // Lapsed or not: nobody took it since.
-    let Some(row) = state
-        .locks
-        .get(name)
-        .filter(|row| row.fencing_token == token)
-    else {
+    let Some(row) = state.locks.get(name).filter(|row| row.fencing_token == token) else {
         return false;
     };
-    let row = LockRow {
-        expires_us: after(state.now_us, ttl_s),
-        ..row.clone()
-    };
+    let row = LockRow { expires_us: after(state.now_us, ttl_s), ..row.clone() };
     put(state, row);
     true
 }
@@ -96,10 +79,7 @@ pub(crate) fn release(state: &mut State, name: &str, token: i64) -> bool {
 
 /// The lock's row, if it is held now.
 pub(crate) fn held<'a>(state: &'a State, name: &str) -> Option<&'a LockRow> {
-    state
-        .locks
-        .get(name)
-        .filter(|row| row.expires_us > state.now_us)
+    state.locks.get(name).filter(|row| row.expires_us > state.now_us)
 }
 
 pub(crate) fn remove(state: &mut State, name: &str) {

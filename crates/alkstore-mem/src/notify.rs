@@ -43,12 +43,9 @@ pub(crate) fn notify(state: &mut State) -> i64 {
 }
 
 /// Subscribes first and then looks which notifications have committed: those are not its own.
-pub(crate) fn listen(conn: &Conn, channel: &str) -> Result<MemReceiver> {
+pub(crate) async fn listen(conn: &Conn, channel: &str) -> Result<MemReceiver> {
     let mut signal = conn.subscribe(Kind::Channel, channel);
-    let committed = conn.read(|state| state.notifications)?;
+    let committed = conn.read(|state| state.notifications).await?;
     signal.ignore_until(committed);
-    Ok(MemReceiver {
-        wakes: ChannelReceiver::new(signal),
-        clock: conn.clock().clone(),
-    })
+    Ok(MemReceiver { wakes: ChannelReceiver::new(signal), clock: conn.clock().clone() })
 }

@@ -18,7 +18,7 @@ use crate::store::MemStore;
 #[async_trait]
 impl Inspect for MemStore {
     async fn queues(&self) -> Result<Vec<QueueInfo>> {
-        let rows = self.conn.write(queues)?;
+        let rows = self.conn.write(queues).await?;
         let mut queues: Vec<QueueInfo> = rows.into_iter().map(QueueInfo::from).collect();
         queues.sort_by_cached_key(QueueInfo::address);
         Ok(queues)
@@ -33,44 +33,40 @@ impl Inspect for MemStore {
     ) -> Result<Vec<Job>> {
         let queue = stored_queue(queue)?;
         let limit = usize::try_from(limit).unwrap_or(0);
-        self.conn.read(|tables| {
-            let jobs = tables.queues.get(&queue);
-            jobs.map_or_else(Vec::new, |jobs| jobs.list(&queue, state, after, limit))
-        })
+        self.conn
+            .read(|tables| {
+                let jobs = tables.queues.get(&queue);
+                jobs.map_or_else(Vec::new, |jobs| jobs.list(&queue, state, after, limit))
+            })
+            .await
     }
 
     async fn streams(&self) -> Result<Vec<StreamInfo>> {
-        let mut streams = self.conn.read(streams)?;
+        let mut streams = self.conn.read(streams).await?;
         streams.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(streams.into_iter().map(StreamInfo::from).collect())
     }
 
     async fn consumers(&self, stream: &str) -> Result<Vec<ConsumerInfo>> {
         validate_shared_name(stream)?;
-        let mut consumers = self.conn.read(|state| consumers(state, stream))?;
+        let mut consumers = self.conn.read(|state| consumers(state, stream)).await?;
         consumers.sort_by(|a, b| a.consumer.cmp(&b.consumer));
         Ok(consumers.into_iter().map(ConsumerInfo::from).collect())
     }
 
     async fn locks(&self) -> Result<Vec<LockInfo>> {
-        self.conn.read(|state| {
-            let held = state
-                .locks
-                .values()
-                .filter(|row| row.expires_us > state.now_us);
-            held.map(|row| row.clone().info(state.now_us)).collect()
-        })
+        self.conn
+            .read(|state| {
+                let held = state.locks.values().filter(|row| row.expires_us > state.now_us);
+                held.map(|row| row.clone().info(state.now_us)).collect()
+            })
+            .await
     }
 
     async fn schedules(&self) -> Result<Vec<ScheduleInfo>> {
-        self.conn.read(|state| {
-            state
-                .schedules
-                .values()
-                .cloned()
-                .map(ScheduleInfo::from)
-                .collect()
-        })
+        self.conn
+            .read(|state| state.schedules.values().cloned().map(ScheduleInfo::from).collect())
+            .await
     }
 }
 
@@ -78,7 +74,7 @@ impl Inspect for MemStore {
 impl Operate for MemStore {
     async fn redrive(&self, queue: &str, job_ids: &[i64]) -> Result<Vec<i64>> {
         let queue = stored_queue(queue)?;
-        let ids = self.conn.write(|state| redrive(state, &queue, job_ids))?;
+        let ids = self.conn.write(|state| redrive(state, &queue, job_ids)).await?;
         if !ids.is_empty() {
             self.conn.wake(Kind::Queue, &queue);
         }
@@ -87,12 +83,12 @@ impl Operate for MemStore {
 
     async fn discard(&self, queue: &str, job_ids: &[i64]) -> Result<i64> {
         let queue = stored_queue(queue)?;
-        self.conn.write(|state| discard(state, &queue, job_ids))
+        self.conn.write(|state| discard(state, &queue, job_ids)).await
     }
 
     async fn retry_now(&self, queue: &str, job_ids: &[i64]) -> Result<i64> {
         let queue = stored_queue(queue)?;
-        let changed = self.conn.write(|state| retry_now(state, &queue, job_ids))?;
+        let changed = self.conn.write(|state| retry_now(state, &queue, job_ids)).await?;
         if changed > 0 {
             self.conn.wake(Kind::Queue, &queue);
         }
@@ -102,15 +98,13 @@ impl Operate for MemStore {
     async fn set_offset(&self, stream: &str, consumer: &str, offset: i64) -> Result<()> {
         validate_shared_name(stream)?;
         validate_local_name(consumer)?;
-        self.conn
-            .write(|state| state.log(stream).set_checkpoint(consumer, offset))
+        self.conn.write(|state| state.log(stream).set_checkpoint(consumer, offset)).await
     }
 
     async fn forget_consumer(&self, stream: &str, consumer: &str) -> Result<bool> {
         validate_shared_name(stream)?;
         validate_local_name(consumer)?;
-        self.conn
-            .write(|state| state.with_log(stream, |log| log.forget(consumer)))
+        self.conn.write(|state| state.with_log(stream, |log| log.forget(consumer))).await
     }
 
     async fn release_lock(&self, name: &str) -> Result<bool> {
@@ -118,7 +112,7 @@ impl Operate for MemStore {
         if name != SCHEDULER_LOCK {
             validate_shared_name(name)?;
         }
-        self.conn.write(|state| release_lock(state, name))
+        self.conn.write(|state| release_lock(state, name)).await
     }
 }
 
@@ -150,14 +144,8 @@ pub(crate) fn streams(state: &State) -> Vec<StreamRow> {
     shown
         .map(|(name, log)| StreamRow {
             name: name.clone(),
-            first: log
-                .events()
-                .first_key_value()
-                .map_or(0, |(offset, _)| *offset),
-            head: log
-                .events()
-                .last_key_value()
-                .map_or(0, |(offset, _)| *offset),
+            first: log.events().first_key_value().map_or(0, |(offset, _)| *offset),
+            head: log.events().last_key_value().map_or(0, |(offset, _)| *offset),
             length: count(log.events().len()).min(COUNT_BOUND),
         })
         .collect()
@@ -210,11 +198,7 @@ pub(crate) fn redrive(state: &mut State, queue: &str, ids: &[i64]) -> Vec<i64> {
 
 pub(crate) fn discard(state: &mut State, queue: &str, ids: &[i64]) -> i64 {
     state.with_jobs(queue, |jobs, _| {
-        count(
-            ids.iter()
-                .filter(|id| jobs.take_dead(**id).is_some())
-                .count(),
-        )
+        count(ids.iter().filter(|id| jobs.take_dead(**id).is_some()).count())
     })
 }
 
@@ -222,11 +206,9 @@ pub(crate) fn retry_now(state: &mut State, queue: &str, ids: &[i64]) -> i64 {
     state.with_jobs(queue, |jobs, now_us| {
         let mut changed = 0;
         for id in ids {
-            let delayed = |row: &&Row| row.claim.is_none() && row.stamps.ready_us > now_us;
-            if jobs.live(*id).filter(delayed).is_none() {
-                continue;
-            }
-            if let Some(mut row) = jobs.take(*id) {
+            if jobs.live(*id).is_some_and(|row| row.is_delayed(now_us))
+                && let Some(mut row) = jobs.take(*id)
+            {
                 row.stamps.run_at = whole_seconds(now_us);
                 row.stamps.ready_us = now_us;
                 jobs.put(*id, row, now_us);

@@ -18,12 +18,9 @@ pub(crate) struct MemOutbox {
 }
 
 impl MemOutbox {
-    pub(crate) fn new(conn: Conn, name: &str) -> Self {
-        let queue = MemQueue::new(conn, outbox_queue(name), OUTBOX);
-        Self {
-            name: name.to_owned(),
-            queue,
-        }
+    pub(crate) async fn new(conn: &Conn, name: &str) -> Result<Self> {
+        let queue = MemQueue::new(conn, outbox_queue(name), OUTBOX).await?;
+        Ok(Self { name: name.to_owned(), queue })
     }
 }
 
@@ -38,12 +35,14 @@ impl Outbox for MemOutbox {
     }
 
     async fn run_once(&self, worker_id: &str, delivery: &mut dyn Delivery) -> Result<bool> {
-        let Some(job) = self.queue.claim(worker_id, 1)?.pop() else {
+        let mut claimed = None;
+        self.queue.claim(worker_id, 1, |job| claimed = Some(job)).await?;
+        let Some(job) = claimed else {
             return Ok(false);
         };
         // If the delivery ends the job itself, the twin's call is refused and changes nothing.
         let twin = Box::new(job.twin());
-        match delivery.deliver(Box::new(job)).await {
+        match delivery.deliver(job).await {
             Ok(()) => twin.ack().await?,
             Err(error) => twin.retry(Some(with_causes(&error)), None).await?,
         };

@@ -12,8 +12,9 @@ use alkstore::{
     validate_local_name,
 };
 use serde_json::Value;
+use tokio::task::yield_now;
 
-use crate::conn::{Conn, Fence, HandleId, Jobs, Row, State, yield_now};
+use crate::conn::{Conn, Fence, HandleId, Jobs, Row, State};
 use crate::job::MemJob;
 
 /// Rows that a sweep moves or deletes before it lets others go on.
@@ -32,8 +33,8 @@ struct Handle {
 }
 
 impl MemQueue {
-    pub(crate) fn new(conn: &Conn, name: String, opts: QueueOpts) -> Result<Self> {
-        let id = conn.write(State::next_handle)?;
+    pub(crate) async fn new(conn: &Conn, name: String, opts: QueueOpts) -> Result<Self> {
+        let id = conn.write(State::next_handle).await?;
         Ok(Self(Arc::new(Handle { conn: conn.clone(), name, opts, id })))
     }
 
@@ -45,26 +46,18 @@ impl MemQueue {
         self.conn().wake(Kind::Queue, self.name());
     }
 
-    pub(crate) fn claim<J>(
+    /// Claims up to `n` jobs and gives each, in claim order.
+    pub(crate) async fn claim(
         &self,
         worker_id: &str,
         n: i64,
-        give: impl Fn(MemJob) -> J,
-    ) -> Result<Vec<J>> {
+        mut give: impl FnMut(Box<MemJob>),
+    ) -> Result<()> {
         validate_local_name(worker_id)?;
-        let mut claimed = Vec::new();
         let claimant = Claimant { handle: self.0.id, worker_id };
-        self.conn().write(|state| {
-            claim(state, self.name(), claimant, n, |job, fence| {
-                claimed.push(give(MemJob::new(self.clone(), job, fence)));
-            });
-        })?;
-        Ok(claimed)
+        let mut give = |job, fence| give(Box::new(MemJob::new(self.clone(), job, fence)));
+        self.conn().write(|state| claim(state, self.name(), claimant, n, &mut give)).await
     }
-}
-
-fn boxed(job: MemJob) -> Box<dyn JobHandle> {
-    Box::new(job)
 }
 
 #[async_trait]
@@ -75,38 +68,45 @@ impl Queue for MemQueue {
 
     async fn enqueue(&self, payload: Value, opts: EnqueueOpts) -> Result<i64> {
         let payload = encode_payload(&payload)?;
-        let id =
-            self.conn().write(|state| enqueue(state, self.name(), &opts, &self.0.opts, payload))?;
+        let id = self
+            .conn()
+            .write(|state| enqueue(state, self.name(), &opts, &self.0.opts, payload))
+            .await?;
         self.wake();
         Ok(id)
     }
 
     async fn claim_one(&self, worker_id: &str) -> Result<Option<Box<dyn JobHandle>>> {
-        Ok(self.claim(worker_id, 1, boxed)?.pop())
+        let mut claimed: Option<Box<dyn JobHandle>> = None;
+        self.claim(worker_id, 1, |job| claimed = Some(job)).await?;
+        Ok(claimed)
     }
 
     async fn claim_batch(&self, worker_id: &str, n: i64) -> Result<Vec<Box<dyn JobHandle>>> {
-        self.claim(worker_id, n, boxed)
+        let mut claimed: Vec<Box<dyn JobHandle>> = Vec::new();
+        self.claim(worker_id, n, |job| claimed.push(job)).await?;
+        Ok(claimed)
     }
 
     async fn ack_batch(&self, ids: &[i64]) -> Result<i64> {
-        self.conn().write(|state| ack_batch(state, self.name(), self.0.id, ids))
+        self.conn().write(|state| ack_batch(state, self.name(), self.0.id, ids)).await
     }
 
     async fn cancel(&self, job_id: i64) -> Result<bool> {
-        self.conn().write(|state| cancel(state, self.name(), job_id))
+        self.conn().write(|state| cancel(state, self.name(), job_id)).await
     }
 
     async fn get_job(&self, job_id: i64) -> Result<Option<Job>> {
-        self.conn().read(|state| get_job(state, self.name(), job_id))
+        self.conn().read(|state| get_job(state, self.name(), job_id)).await
     }
 
     async fn sweep_expired(&self) -> Result<i64> {
-        let now_us = self.conn().read(|state| state.now_us)?;
+        let now_us = self.conn().read(|state| state.now_us).await?;
         let mut swept = 0;
         for part in [Sweep::Purge, Sweep::Expire, Sweep::Exhaust] {
             loop {
-                let done = self.conn().write(|state| sweep(state, self.name(), part, now_us))?;
+                let done =
+                    self.conn().write(|state| sweep(state, self.name(), part, now_us)).await?;
                 swept += done;
                 if done < SWEEP_CHUNK {
                     break;
@@ -119,12 +119,15 @@ impl Queue for MemQueue {
 
     async fn enqueue_batch(&self, jobs: Vec<(Value, EnqueueOpts)>) -> Result<Vec<i64>> {
         let jobs = encode_batch(jobs)?;
-        let ids = self.conn().write(|state| {
-            let one = |(payload, opts): (Vec<u8>, EnqueueOpts)| {
-                enqueue(state, self.name(), &opts, &self.0.opts, payload)
-            };
-            jobs.into_iter().map(one).collect::<Vec<_>>()
-        })?;
+        let ids = self
+            .conn()
+            .write(|state| {
+                let one = |(payload, opts): (Vec<u8>, EnqueueOpts)| {
+                    enqueue(state, self.name(), &opts, &self.0.opts, payload)
+                };
+                jobs.into_iter().map(one).collect::<Vec<_>>()
+            })
+            .await?;
         if !ids.is_empty() {
             self.wake();
         }
@@ -133,7 +136,7 @@ impl Queue for MemQueue {
 
     async fn wait_ready(&self, timeout: Duration) -> Result<bool> {
         let mut signal = self.conn().subscribe(Kind::Queue, self.name());
-        let check = async || self.conn().write(|state| readiness(state, self.name()));
+        let check = async || self.conn().write(|state| readiness(state, self.name())).await;
         wait_ready(self.conn().clock(), &mut signal, timeout, check).await
     }
 }
@@ -192,7 +195,7 @@ pub(crate) fn claim(
     queue: &str,
     claimant: Claimant<'_>,
     n: i64,
-    mut give: impl FnMut(Job, i64),
+    give: &mut impl FnMut(Job, i64),
 ) {
     let now_us = state.now_us;
     let Some(jobs) = state.queues.get_mut(queue).filter(|_| n > 0) else {

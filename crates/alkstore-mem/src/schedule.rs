@@ -8,7 +8,9 @@ use alkstore::engine::stamps::{PLAIN, of_schedule};
 use alkstore::engine::{SCHEDULER_LOCK, SCHEDULER_TTL_S, every};
 use alkstore::{Lock, Result, ScheduleOpts, async_trait};
 
-use crate::conn::{Conn, State, yield_now};
+use tokio::task::yield_now;
+
+use crate::conn::{Conn, State};
 use crate::lock::{self, MemLock};
 use crate::queue::enqueue;
 
@@ -23,12 +25,9 @@ pub(crate) struct MemLeader {
 }
 
 impl MemLeader {
-    pub(crate) fn new(conn: Conn) -> Result<Self> {
-        let run = conn.write(State::next_runner)?;
-        Ok(Self {
-            conn,
-            owner: format!("runner-{run}"),
-        })
+    pub(crate) async fn new(conn: Conn) -> Result<Self> {
+        let run = conn.write(State::next_runner).await?;
+        Ok(Self { conn, owner: format!("runner-{run}") })
     }
 }
 
@@ -37,13 +36,14 @@ impl Leader for MemLeader {
     async fn lead(&self) -> Result<Option<Box<dyn Lock>>> {
         let token = self
             .conn
-            .write(|state| lock::acquire(state, SCHEDULER_LOCK, &self.owner, SCHEDULER_TTL_S))?;
+            .write(|state| lock::acquire(state, SCHEDULER_LOCK, &self.owner, SCHEDULER_TTL_S))
+            .await?;
         let held = |token| MemLock::new(self.conn.clone(), SCHEDULER_LOCK.to_owned(), token);
         Ok(token.map(|token| Box::new(held(token)) as Box<dyn Lock>))
     }
 
     async fn tick(&self, token: i64) -> Result<Tick> {
-        let (tick, queues) = self.conn.write(|state| tick(state, token))?;
+        let (tick, queues) = self.conn.write(|state| tick(state, token)).await?;
         for queue in queues {
             self.conn.wake(Kind::Queue, &queue);
         }
@@ -101,13 +101,7 @@ pub(crate) fn tick(state: &mut State, token: i64) -> (Tick, Vec<String>) {
     }
     let now_us = state.now_us;
     let due = |row: &&ScheduleRow| row.next_fire_us <= now_us;
-    let due: Vec<ScheduleRow> = state
-        .schedules
-        .values()
-        .filter(due)
-        .take(FIRE)
-        .cloned()
-        .collect();
+    let due: Vec<ScheduleRow> = state.schedules.values().filter(due).take(FIRE).cloned().collect();
     let mut queues = Vec::new();
     for row in due {
         queues.extend(fire(state, row));
@@ -129,11 +123,7 @@ fn fire(state: &mut State, row: ScheduleRow) -> Option<String> {
         enqueue(state, &row.queue, &opts, &PLAIN, row.payload.clone());
     }
     let queue = row.queue.clone();
-    let fired = ScheduleRow {
-        next_fire_us: due.next_us,
-        last_fire_us: Some(due.last_us),
-        ..row
-    };
+    let fired = ScheduleRow { next_fire_us: due.next_us, last_fire_us: Some(due.last_us), ..row };
     state.schedules.insert(fired.name.clone(), fired);
     Some(queue)
 }

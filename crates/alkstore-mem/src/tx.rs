@@ -29,7 +29,7 @@ pub struct MemTx {
 #[derive(Default)]
 struct Staged {
     /// Per queue, by id.
-    jobs: HashMap<String, Vec<(i64, Row)>>,
+    jobs: HashMap<String, Vec<(i64, Box<Row>)>>,
     /// Per stream, by offset. The first one's is announced.
     events: HashMap<String, Vec<(i64, Event)>>,
     /// Per stream and consumer.
@@ -46,24 +46,24 @@ struct Wakes {
 }
 
 impl MemTx {
-    pub(crate) fn begin(conn: &Conn) -> Result<Self> {
-        conn.read(|_| ())?;
-        Ok(Self {
-            conn: conn.clone(),
-            staged: Staged::default(),
-        })
+    pub(crate) async fn begin(conn: &Conn) -> Result<Self> {
+        conn.read(|_| ()).await?;
+        Ok(Self { conn: conn.clone(), staged: Staged::default() })
     }
 
-    fn enqueue(
+    async fn enqueue(
         &mut self,
         queue: &str,
         stamps: &QueueOpts,
         jobs: Vec<(Vec<u8>, EnqueueOpts)>,
     ) -> Result<Vec<i64>> {
-        let rows: Vec<_> = self.conn.write(|state| {
-            let one = |(payload, opts)| new_job(state, &opts, stamps, payload);
-            jobs.into_iter().map(one).collect()
-        })?;
+        let rows: Vec<_> = self
+            .conn
+            .write(|state| {
+                let one = |(payload, opts)| new_job(state, &opts, stamps, payload);
+                jobs.into_iter().map(one).collect()
+            })
+            .await?;
         let ids = rows.iter().map(|(id, _)| *id).collect();
         if !rows.is_empty() {
             entry(&mut self.staged.jobs, queue).extend(rows);
@@ -71,11 +71,9 @@ impl MemTx {
         Ok(ids)
     }
 
-    fn publish(&mut self, stream: &str, drafts: Vec<Draft>) -> Result<Vec<i64>> {
+    async fn publish(&mut self, stream: &str, drafts: Vec<Draft>) -> Result<Vec<i64>> {
         let is_first = !self.staged.events.contains_key(stream);
-        let events = self
-            .conn
-            .write(|state| stage(state, stream, drafts, is_first))?;
+        let events = self.conn.write(|state| stage(state, stream, drafts, is_first)).await?;
         let offsets = events.iter().map(|(offset, _)| *offset).collect();
         if !events.is_empty() {
             entry(&mut self.staged.events, stream).extend(events);
@@ -89,7 +87,7 @@ impl TxHandle for MemTx {
     async fn enqueue_tx(&mut self, queue: &str, opts: EnqueueOpts, payload: Value) -> Result<i64> {
         validate_shared_name(queue)?;
         let payload = encode_payload(&payload)?;
-        self.enqueue(queue, &PLAIN, vec![(payload, opts)]).map(only)
+        self.enqueue(queue, &PLAIN, vec![(payload, opts)]).await.map(only)
     }
 
     async fn publish_tx(&mut self, stream: &str, payload: Value) -> Result<i64> {
@@ -104,13 +102,13 @@ impl TxHandle for MemTx {
     ) -> Result<i64> {
         validate_shared_name(stream)?;
         let draft = draft(key, &payload)?;
-        self.publish(stream, vec![draft]).map(only)
+        self.publish(stream, vec![draft]).await.map(only)
     }
 
     async fn notify_tx(&mut self, channel: &str, payload: Value) -> Result<()> {
         validate_shared_name(channel)?;
         encode_payload(&payload)?;
-        self.conn.read(|_| ())?;
+        self.conn.read(|_| ()).await?;
         self.staged.channels.insert(channel.to_owned());
         Ok(())
     }
@@ -118,9 +116,7 @@ impl TxHandle for MemTx {
     async fn save_offset_tx(&mut self, stream: &str, consumer: &str, offset: i64) -> Result<()> {
         validate_shared_name(stream)?;
         validate_local_name(consumer)?;
-        let seen = self
-            .conn
-            .read(|state| self.staged.offset(state, stream, consumer))?;
+        let seen = self.conn.read(|state| self.staged.offset(state, stream, consumer)).await?;
         if offset > seen {
             entry(&mut self.staged.offsets, stream).insert(consumer.to_owned(), offset);
         }
@@ -129,18 +125,15 @@ impl TxHandle for MemTx {
 
     async fn get_job_tx(&mut self, queue: &str, job_id: i64) -> Result<Option<Job>> {
         validate_shared_name(queue)?;
-        self.conn.read(|state| {
-            self.staged
-                .job(queue, job_id)
-                .or_else(|| get_job(state, queue, job_id))
-        })
+        self.conn
+            .read(|state| self.staged.job(queue, job_id).or_else(|| get_job(state, queue, job_id)))
+            .await
     }
 
     async fn get_offset_tx(&mut self, stream: &str, consumer: &str) -> Result<i64> {
         validate_shared_name(stream)?;
         validate_local_name(consumer)?;
-        self.conn
-            .read(|state| self.staged.offset(state, stream, consumer))
+        self.conn.read(|state| self.staged.offset(state, stream, consumer)).await
     }
 
     async fn read_since_tx(
@@ -150,8 +143,7 @@ impl TxHandle for MemTx {
         limit: i64,
     ) -> Result<Vec<StreamEvent>> {
         validate_shared_name(stream)?;
-        self.conn
-            .read(|state| self.staged.read_since(state, stream, offset, limit))
+        self.conn.read(|state| self.staged.read_since(state, stream, offset, limit)).await
     }
 
     async fn read_from_consumer_tx(
@@ -162,10 +154,12 @@ impl TxHandle for MemTx {
     ) -> Result<Vec<StreamEvent>> {
         validate_shared_name(stream)?;
         validate_local_name(consumer)?;
-        self.conn.read(|state| {
-            let offset = self.staged.offset(state, stream, consumer);
-            self.staged.read_since(state, stream, offset, limit)
-        })
+        self.conn
+            .read(|state| {
+                let offset = self.staged.offset(state, stream, consumer);
+                self.staged.read_since(state, stream, offset, limit)
+            })
+            .await
     }
 
     async fn outbox_enqueue_tx(
@@ -176,8 +170,7 @@ impl TxHandle for MemTx {
     ) -> Result<i64> {
         validate_shared_name(outbox)?;
         let payload = encode_payload(&payload)?;
-        self.enqueue(&outbox_queue(outbox), &OUTBOX, vec![(payload, opts)])
-            .map(only)
+        self.enqueue(&outbox_queue(outbox), &OUTBOX, vec![(payload, opts)]).await.map(only)
     }
 
     async fn enqueue_batch_tx(
@@ -187,7 +180,7 @@ impl TxHandle for MemTx {
     ) -> Result<Vec<i64>> {
         validate_shared_name(queue)?;
         let jobs = encode_batch(jobs)?;
-        self.enqueue(queue, &PLAIN, jobs)
+        self.enqueue(queue, &PLAIN, jobs).await
     }
 
     async fn publish_batch_tx(
@@ -197,12 +190,12 @@ impl TxHandle for MemTx {
     ) -> Result<Vec<i64>> {
         validate_shared_name(stream)?;
         let drafts = draft_batch(events)?;
-        self.publish(stream, drafts)
+        self.publish(stream, drafts).await
     }
 
     async fn commit(mut self: Box<Self>) -> Result<()> {
         let staged = std::mem::take(&mut self.staged);
-        let wakes = self.conn.write(|state| staged.merge(state))?;
+        let wakes = self.conn.write(|state| staged.merge(state)).await?;
         for queue in &wakes.queues {
             self.conn.wake(Kind::Queue, queue);
         }
@@ -216,7 +209,7 @@ impl TxHandle for MemTx {
     }
 
     async fn rollback(self: Box<Self>) -> Result<()> {
-        self.conn.read(|_| ())
+        self.conn.read(|_| ()).await
     }
 }
 
@@ -229,10 +222,7 @@ impl Staged {
 
     fn offset(&self, state: &State, stream: &str, consumer: &str) -> i64 {
         let stored = get_offset(state, stream, consumer);
-        let own = self
-            .offsets
-            .get(stream)
-            .and_then(|offsets| offsets.get(consumer));
+        let own = self.offsets.get(stream).and_then(|offsets| offsets.get(consumer));
         own.map_or(stored, |own| stored.max(*own))
     }
 
@@ -246,14 +236,10 @@ impl Staged {
         let own = self.events.get(stream).map_or(&[][..], Vec::as_slice);
         let horizon = log.horizon(own.first().map(|(offset, _)| *offset));
         let committed = log.between(offset, horizon).take(limit);
-        let mut events: Vec<_> = committed
-            .map(|(offset, event)| event.at(stream, offset))
-            .collect();
+        let mut events: Vec<_> =
+            committed.map(|(offset, event)| event.at(stream, offset)).collect();
         let start = own.partition_point(|(own, _)| *own <= offset);
-        let own = own[start..]
-            .iter()
-            .take_while(|(own, _)| *own < horizon)
-            .take(limit);
+        let own = own[start..].iter().take_while(|(own, _)| *own < horizon).take(limit);
         events.extend(own.map(|(offset, event)| event.at(stream, *offset)));
         events.sort_unstable_by_key(|event| event.offset);
         events.truncate(limit);

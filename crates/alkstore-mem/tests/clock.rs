@@ -30,24 +30,14 @@ async fn is_ready(queue: &dyn Queue) -> bool {
 #[tokio::test]
 async fn a_job_retries_on_its_curve_until_it_is_dead() {
     let (clock, store) = store();
-    let queue = queue(
-        &store,
-        QueueOpts {
-            max_attempts: 5,
-            ..Default::default()
-        },
-    )
-    .await;
+    let queue = queue(&store, QueueOpts { max_attempts: 5, ..Default::default() }).await;
     let id = queue.enqueue(json!(1), Default::default()).await.unwrap();
     for (least, most) in [(3, 5), (5, 10), (10, 20), (20, 40)] {
         let job = queue.claim_one("w").await.unwrap().expect("due");
         assert!(job.retry(Some("no".into()), None).await.unwrap());
         let run_at = queue.get_job(id).await.unwrap().unwrap().run_at;
         let delay = u64::try_from(run_at - clock.now()).unwrap();
-        assert!(
-            (least..=most).contains(&delay),
-            "{delay} s after {least}..={most}"
-        );
+        assert!((least..=most).contains(&delay), "{delay} s after {least}..={most}");
         clock.advance(s(delay) - Duration::from_micros(1));
         assert!(!is_ready(&*queue).await, "a microsecond early");
         assert!(queue.claim_one("w").await.unwrap().is_none());
@@ -67,10 +57,7 @@ async fn a_delay_is_kept_to_the_microsecond() {
     let (clock, store) = store();
     let queue = queue(&store, QueueOpts::default()).await;
     clock.advance(Duration::from_millis(900));
-    let opts = EnqueueOpts {
-        delay: Some(1),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { delay: Some(1), ..Default::default() };
     let id = queue.enqueue(json!(1), opts).await.unwrap();
     assert_eq!(queue.get_job(id).await.unwrap().unwrap().run_at, START + 1);
     clock.advance(Duration::from_micros(999_999));
@@ -83,14 +70,9 @@ async fn a_delay_is_kept_to_the_microsecond() {
 async fn a_wait_ends_when_a_delayed_job_comes_due() {
     let (clock, store) = store();
     let queue = queue(&store, QueueOpts::default()).await;
-    let opts = EnqueueOpts {
-        delay: Some(3_600),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { delay: Some(3_600), ..Default::default() };
     queue.enqueue(json!(1), opts).await.unwrap();
-    let (ready, ()) = join!(queue.wait_ready(s(100_000)), async {
-        clock.advance(s(3_600))
-    });
+    let (ready, ()) = join!(queue.wait_ready(s(100_000)), async { clock.advance(s(3_600)) });
     assert!(ready.unwrap());
     assert!(queue.claim_one("w").await.unwrap().is_some());
 }
@@ -98,14 +80,7 @@ async fn a_wait_ends_when_a_delayed_job_comes_due() {
 #[tokio::test]
 async fn a_wait_ends_when_a_claim_lapses_that_was_made_meanwhile() {
     let (clock, store) = store();
-    let queue = queue(
-        &store,
-        QueueOpts {
-            visibility_timeout_s: 60,
-            ..Default::default()
-        },
-    )
-    .await;
+    let queue = queue(&store, QueueOpts { visibility_timeout_s: 60, ..Default::default() }).await;
     let (ready, ()) = join!(queue.wait_ready(s(100_000)), async {
         queue.enqueue(json!(1), Default::default()).await.unwrap();
         assert!(queue.claim_one("w1").await.unwrap().is_some());
@@ -148,23 +123,14 @@ async fn a_wait_times_out_on_the_clock() {
 #[tokio::test]
 async fn expiry_and_retention_follow_the_clock() {
     let (clock, store) = store();
-    let opts = QueueOpts {
-        dead_letter_retention_s: Some(100),
-        ..Default::default()
-    };
+    let opts = QueueOpts { dead_letter_retention_s: Some(100), ..Default::default() };
     let queue = queue(&store, opts).await;
-    let opts = EnqueueOpts {
-        expires: Some(10),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { expires: Some(10), ..Default::default() };
     let id = queue.enqueue(json!(1), opts).await.unwrap();
     clock.advance(s(9));
     assert!(is_ready(&*queue).await);
     clock.advance(s(1));
-    assert!(
-        !is_ready(&*queue).await,
-        "nothing that a claim would be given"
-    );
+    assert!(!is_ready(&*queue).await, "nothing that a claim would be given");
     assert!(queue.claim_one("w").await.unwrap().is_none());
     assert_eq!(queue.sweep_expired().await.unwrap(), 1);
     clock.advance(s(99));
@@ -195,10 +161,7 @@ async fn a_lock_lapses_at_its_ttl() {
 async fn a_schedule_catches_up_64_boundaries_and_skips_the_others() {
     let (clock, store) = store();
     let queue = queue(&store, QueueOpts::default()).await;
-    store
-        .schedule("s", "@every 10s", "q", json!(1), ScheduleOpts::default())
-        .await
-        .unwrap();
+    store.schedule("s", "@every 10s", "q", json!(1), ScheduleOpts::default()).await.unwrap();
     clock.advance(s(1_005));
     let stop = StopToken::new();
     let (outcome, ()) = join!(store.run_schedules(stop.clone()), async {
@@ -214,20 +177,14 @@ async fn a_schedule_catches_up_64_boundaries_and_skips_the_others() {
         stop.cancel();
     });
     outcome.unwrap();
-    assert!(
-        store.locks().await.unwrap().is_empty(),
-        "the leadership was given up"
-    );
+    assert!(store.locks().await.unwrap().is_empty(), "the leadership was given up");
 }
 
 #[tokio::test]
 async fn a_leader_outlives_a_leap_of_the_clock() {
     let (clock, store) = store();
     let queue = queue(&store, QueueOpts::default()).await;
-    store
-        .schedule("s", "@every 1d", "q", json!(1), ScheduleOpts::default())
-        .await
-        .unwrap();
+    store.schedule("s", "@every 1d", "q", json!(1), ScheduleOpts::default()).await.unwrap();
     let stop = StopToken::new();
     let (outcome, ()) = join!(store.run_schedules(stop.clone()), async {
         for day in 1..=30 {
@@ -247,10 +204,7 @@ async fn a_leader_outlives_a_leap_of_the_clock() {
 async fn a_paused_runtime_is_no_obstacle() {
     let (clock, store) = store();
     let queue = queue(&store, QueueOpts::default()).await;
-    let opts = EnqueueOpts {
-        delay: Some(60),
-        ..Default::default()
-    };
+    let opts = EnqueueOpts { delay: Some(60), ..Default::default() };
     let id = queue.enqueue(json!(1), opts).await.unwrap();
     let started = tokio::time::Instant::now();
     let waiting = tokio::spawn({
@@ -263,11 +217,7 @@ async fn a_paused_runtime_is_no_obstacle() {
     assert!(waiting.await.unwrap().unwrap());
     assert!(started.elapsed() >= s(600));
 
-    assert_eq!(
-        store.retry_now("q", &[id]).await.unwrap(),
-        0,
-        "it is ready already"
-    );
+    assert_eq!(store.retry_now("q", &[id]).await.unwrap(), 0, "it is ready already");
     let job = queue.claim_one("w").await.unwrap().expect("due");
     clock.advance(s(300));
     assert!(!job.heartbeat(1).await.unwrap(), "the claim has lapsed");

@@ -12,12 +12,7 @@ struct Mem;
 #[async_trait]
 impl StoreFactory for Mem {
     fn traits(&self) -> Traits {
-        Traits {
-            durable: false,
-            several_stores: false,
-            clock: true,
-            notify_limit: None,
-        }
+        Traits { durable: false, several_stores: false, clock: true, notify_limit: None }
     }
 
     async fn database(&self) -> Arc<dyn Database> {

@@ -13,11 +13,7 @@ fn offsets(events: &[StreamEvent]) -> Vec<i64> {
 
 async fn next(receiver: &mut dyn EventReceiver) -> i64 {
     let event = tokio::time::timeout(Duration::from_secs(10), receiver.recv()).await;
-    event
-        .expect("in time")
-        .expect("open")
-        .expect("readable")
-        .offset
+    event.expect("in time").expect("open").expect("readable").offset
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -27,39 +23,20 @@ async fn open_transactions_block_neither_each_other_nor_plain_calls() {
     let mut open: Vec<Box<dyn TxHandle>> = Vec::new();
     for i in 0..100 {
         let mut tx = store.begin_tx().await.unwrap();
-        tx.enqueue_tx("q", Default::default(), json!(i))
-            .await
-            .unwrap();
+        tx.enqueue_tx("q", Default::default(), json!(i)).await.unwrap();
         tx.publish_tx("a", json!(i)).await.unwrap();
         open.push(tx);
     }
-    let plain = queue
-        .enqueue(json!("plain"), Default::default())
-        .await
-        .unwrap();
+    let plain = queue.enqueue(json!("plain"), Default::default()).await.unwrap();
     for (i, mut tx) in open.into_iter().rev().enumerate() {
         tx.publish_tx("b", json!(i)).await.unwrap();
-        if i % 2 == 0 {
-            tx.commit().await.unwrap()
-        } else {
-            drop(tx)
-        }
+        if i % 2 == 0 { tx.commit().await.unwrap() } else { drop(tx) }
     }
     let claimed = queue.claim_batch("w", 1_000).await.unwrap();
     assert_eq!(claimed.len(), 51);
-    assert_eq!(
-        claimed.last().map(|job| job.job().id),
-        Some(plain),
-        "enqueue order is id order"
-    );
+    assert_eq!(claimed.last().map(|job| job.job().id), Some(plain), "enqueue order is id order");
     for stream in ["a", "b"] {
-        let events = store
-            .stream(stream)
-            .await
-            .unwrap()
-            .read_since(0, 1_000)
-            .await
-            .unwrap();
+        let events = store.stream(stream).await.unwrap().read_since(0, 1_000).await.unwrap();
         assert_eq!(events.len(), 50);
         assert!(events.is_sorted_by(|a, b| a.offset < b.offset));
     }
@@ -78,21 +55,14 @@ async fn events_beyond_an_open_transactions_offset_wait_for_its_end() {
         let after = stream.publish(json!("after")).await.unwrap();
         assert!(before < own && own < after);
 
-        assert_eq!(
-            offsets(&stream.read_since(start, 10).await.unwrap()),
-            [before]
-        );
+        assert_eq!(offsets(&stream.read_since(start, 10).await.unwrap()), [before]);
         assert_eq!(next(&mut *receiver).await, before);
         assert_eq!(receiver.try_recv().unwrap(), None);
         let mut waiting = Box::pin(receiver.recv());
         let polled = std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx))).await;
         assert!(polled.is_pending());
 
-        let expected = if commits {
-            vec![before, own, after]
-        } else {
-            vec![before, after]
-        };
+        let expected = if commits { vec![before, own, after] } else { vec![before, after] };
         if commits {
             tx.commit().await.unwrap()
         } else {
@@ -100,10 +70,7 @@ async fn events_beyond_an_open_transactions_offset_wait_for_its_end() {
         }
         let event = tokio::time::timeout(Duration::from_secs(10), waiting).await;
         assert_eq!(event.expect("woken").unwrap().unwrap().offset, expected[1]);
-        assert_eq!(
-            offsets(&stream.read_since(start, 10).await.unwrap()),
-            expected
-        );
+        assert_eq!(offsets(&stream.read_since(start, 10).await.unwrap()), expected);
         if commits {
             assert_eq!(next(&mut *receiver).await, after);
         }
@@ -125,10 +92,7 @@ async fn other_streams_do_not_wait() {
 #[tokio::test(flavor = "current_thread")]
 async fn reads_in_a_transaction_stop_below_others_open_offsets() {
     let store = MemStore::new();
-    let (mut a, mut b) = (
-        store.begin_tx().await.unwrap(),
-        store.begin_tx().await.unwrap(),
-    );
+    let (mut a, mut b) = (store.begin_tx().await.unwrap(), store.begin_tx().await.unwrap());
     let a1 = a.publish_tx("s", json!(1)).await.unwrap();
     let b1 = b.publish_tx("s", json!(2)).await.unwrap();
     let a2 = a.publish_tx("s", json!(3)).await.unwrap();
@@ -136,22 +100,13 @@ async fn reads_in_a_transaction_stop_below_others_open_offsets() {
     assert!(b.read_since_tx("s", 0, 10).await.unwrap().is_empty());
 
     a.commit().await.unwrap();
-    assert_eq!(
-        offsets(&b.read_from_consumer_tx("s", "c", 10).await.unwrap()),
-        [a1, b1, a2]
-    );
+    assert_eq!(offsets(&b.read_from_consumer_tx("s", "c", 10).await.unwrap()), [a1, b1, a2]);
     assert_eq!(offsets(&b.read_since_tx("s", a1, 1).await.unwrap()), [b1]);
     b.save_offset_tx("s", "c", b1).await.unwrap();
-    assert_eq!(
-        offsets(&b.read_from_consumer_tx("s", "c", 10).await.unwrap()),
-        [a2]
-    );
+    assert_eq!(offsets(&b.read_from_consumer_tx("s", "c", 10).await.unwrap()), [a2]);
     b.commit().await.unwrap();
     let stream = store.stream("s").await.unwrap();
-    assert_eq!(
-        offsets(&stream.read_from_consumer("c", 10).await.unwrap()),
-        [a2]
-    );
+    assert_eq!(offsets(&stream.read_from_consumer("c", 10).await.unwrap()), [a2]);
 }
 
 #[tokio::test(flavor = "current_thread")]

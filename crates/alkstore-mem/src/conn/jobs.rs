@@ -6,11 +6,17 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 use std::ops::Bound;
 
-use alkstore::engine::domain::{is_expired, whole_seconds};
+use alkstore::engine::domain::{after, is_expired, whole_seconds};
 use alkstore::engine::rows::JobRow;
 use alkstore::engine::stamps::Stamps;
 use alkstore::engine::wait::Readiness;
 use alkstore::{Job, JobState};
+
+/// Numbers the queue handles of a store.
+pub(crate) type HandleId = i64;
+
+/// Handles whose claims a row remembers at most, beside its last claim's.
+const FORMER_LIMIT: usize = 1_024;
 
 /// A live job.
 #[derive(Debug)]
@@ -19,17 +25,29 @@ pub(crate) struct Row {
     pub(crate) payload: Vec<u8>,
     pub(crate) attempts: i64,
     /// Grows with every claim and never shrinks: the fence.
-    pub(crate) claims: i64,
-    pub(crate) claim: Option<Claim>,
+    claims: i64,
+    claim: Option<Claim>,
+    /// The handle that had the last claim, and others that had earlier ones.
+    claimant: HandleId,
+    former: Vec<HandleId>,
     place: Place,
 }
 
 /// Who has a job, and until when.
-#[derive(Clone, Debug)]
-pub(crate) struct Claim {
-    pub(crate) worker_id: String,
-    pub(crate) claimed_at: i64,
-    pub(crate) deadline_us: i64,
+#[derive(Debug)]
+struct Claim {
+    worker_id: String,
+    claimed_at: i64,
+    deadline_us: i64,
+}
+
+/// Which claims on a row an operation may end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fence {
+    /// This very claim.
+    Claim(i64),
+    /// Any, unless this handle had an earlier one: then a batch of it is late.
+    Handle(HandleId),
 }
 
 /// The index that a live row is in.
@@ -44,7 +62,7 @@ enum Place {
 
 #[derive(Debug)]
 struct Dead {
-    row: Row,
+    row: Box<Row>,
     last_error: String,
     died_at: i64,
 }
@@ -55,8 +73,9 @@ type ClaimOrder = (Reverse<i64>, i64, i64);
 /// A queue's tables.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    pending: BTreeMap<i64, Row>,
-    processing: BTreeMap<i64, Row>,
+    // Boxed: a row moves between tables, and tables shift what they hold.
+    pending: BTreeMap<i64, Box<Row>>,
+    processing: BTreeMap<i64, Box<Row>>,
     dead: BTreeMap<i64, Dead>,
     /// What a claim may take, but for rows that have expired since.
     ready: BTreeSet<ClaimOrder>,
@@ -71,21 +90,67 @@ pub(crate) struct Jobs {
 }
 
 impl Row {
-    pub(crate) fn new(stamps: Stamps, payload: Vec<u8>) -> Self {
-        Self {
+    pub(crate) fn new(stamps: Stamps, payload: Vec<u8>) -> Box<Self> {
+        Box::new(Self {
             stamps,
             payload,
             attempts: 0,
             claims: 0,
             claim: None,
+            claimant: 0,
+            former: Vec::new(),
             place: Place::Parked,
+        })
+    }
+
+    /// Gives the row to a worker for as long as its stamp says.
+    pub(crate) fn begin_claim(&mut self, handle: HandleId, worker_id: &str, now_us: i64) {
+        if self.claims > 0 && self.claimant != handle && !self.former.contains(&self.claimant) {
+            if self.former.len() == FORMER_LIMIT {
+                self.former.remove(0);
+            }
+            self.former.push(self.claimant);
+        }
+        self.claimant = handle;
+        self.claims += 1;
+        self.claim = Some(Claim {
+            worker_id: worker_id.to_owned(),
+            claimed_at: whole_seconds(now_us),
+            deadline_us: after(now_us, self.stamps.visibility_timeout_s),
+        });
+    }
+
+    /// Moves the claim's deadline.
+    pub(crate) fn extend_claim(&mut self, deadline_us: i64) {
+        if let Some(claim) = &mut self.claim {
+            claim.deadline_us = deadline_us;
+        }
+    }
+
+    /// Makes the row pending. The claim counter stays: old handles must not fit the next claim.
+    pub(crate) fn end_claim(&mut self) {
+        self.claim = None;
+    }
+
+    /// How many claims there were: the last one's fence.
+    pub(crate) fn claims(&self) -> i64 {
+        self.claims
+    }
+
+    /// Whether it waits for a time to come.
+    pub(crate) fn is_delayed(&self, now_us: i64) -> bool {
+        self.claim.is_none() && self.stamps.ready_us > now_us
+    }
+
+    fn admits(&self, fence: Fence) -> bool {
+        match fence {
+            Fence::Claim(claim) => self.claims == claim,
+            Fence::Handle(handle) => self.claimant == handle || !self.former.contains(&handle),
         }
     }
 
     fn due_us(&self) -> i64 {
-        self.claim
-            .as_ref()
-            .map_or(self.stamps.ready_us, |claim| claim.deadline_us)
+        self.claim.as_ref().map_or(self.stamps.ready_us, |claim| claim.deadline_us)
     }
 
     fn is_exhausted(&self) -> bool {
@@ -98,11 +163,7 @@ impl Row {
 
     /// The live job as a value.
     pub(crate) fn job(&self, queue: &str, id: i64) -> Job {
-        let state = if self.claim.is_some() {
-            JobState::Processing
-        } else {
-            JobState::Pending
-        };
+        let state = if self.claim.is_some() { JobState::Processing } else { JobState::Pending };
         self.row(queue, id, state).into()
     }
 
@@ -157,15 +218,19 @@ impl Jobs {
 
     /// A live row, for a look.
     pub(crate) fn live(&self, id: i64) -> Option<&Row> {
-        self.pending.get(&id).or_else(|| self.processing.get(&id))
+        let row = self.pending.get(&id).or_else(|| self.processing.get(&id));
+        row.map(Box::as_ref)
     }
 
     /// Puts a live row into its table and indexes.
-    pub(crate) fn put(&mut self, id: i64, mut row: Row, now_us: i64) {
+    ///
+    /// A claim never makes a row ready here, even one that lapses at once: a batch must not take
+    /// the row again.
+    pub(crate) fn put(&mut self, id: i64, mut row: Box<Row>, now_us: i64) {
         row.place = if row.is_exhausted() {
             self.doomed.insert((row.due_us(), id));
             Place::Doomed
-        } else if row.due_us() <= now_us {
+        } else if row.claim.is_none() && row.due_us() <= now_us {
             self.ready.insert(row.claim_order(id));
             Place::Ready
         } else {
@@ -179,22 +244,19 @@ impl Jobs {
     }
 
     /// Takes a live row out of its table and indexes.
-    pub(crate) fn take(&mut self, id: i64) -> Option<Row> {
-        let row = self
-            .pending
-            .remove(&id)
-            .or_else(|| self.processing.remove(&id))?;
+    pub(crate) fn take(&mut self, id: i64) -> Option<Box<Row>> {
+        let row = self.pending.remove(&id).or_else(|| self.processing.remove(&id))?;
         self.unlink(id, &row);
         Some(row)
     }
 
-    /// Takes a row out if a claim on it is valid now, and is this one.
-    pub(crate) fn take_claimed(&mut self, id: i64, fence: Option<i64>, now_us: i64) -> Option<Row> {
+    /// Takes a row out if the claim on it is valid now and the fence admits it.
+    pub(crate) fn take_claimed(&mut self, id: i64, fence: Fence, now_us: i64) -> Option<Box<Row>> {
         let Entry::Occupied(entry) = self.processing.entry(id) else {
             return None;
         };
         let row = entry.get();
-        if row.due_us() <= now_us || fence.is_some_and(|fence| fence != row.claims) {
+        if row.due_us() <= now_us || !row.admits(fence) {
             return None;
         }
         let row = entry.remove();
@@ -203,12 +265,9 @@ impl Jobs {
     }
 
     /// Takes the next row in claim order out; rows that have expired are parked on the way.
-    pub(crate) fn take_ready(&mut self, now_us: i64) -> Option<(i64, Row)> {
+    pub(crate) fn take_ready(&mut self, now_us: i64) -> Option<(i64, Box<Row>)> {
         while let Some((_, _, id)) = self.ready.pop_first() {
-            let mut row = self
-                .pending
-                .remove(&id)
-                .or_else(|| self.processing.remove(&id))?;
+            let mut row = self.pending.remove(&id).or_else(|| self.processing.remove(&id))?;
             row.place = Place::Parked;
             if is_expired(row.stamps.expires_at, now_us) {
                 self.table(&row).insert(id, row);
@@ -220,12 +279,8 @@ impl Jobs {
         None
     }
 
-    fn table(&mut self, row: &Row) -> &mut BTreeMap<i64, Row> {
-        if row.claim.is_some() {
-            &mut self.processing
-        } else {
-            &mut self.pending
-        }
+    fn table(&mut self, row: &Row) -> &mut BTreeMap<i64, Box<Row>> {
+        if row.claim.is_some() { &mut self.processing } else { &mut self.pending }
     }
 
     fn unlink(&mut self, id: i64, row: &Row) {
@@ -241,9 +296,8 @@ impl Jobs {
     }
 
     fn live_mut(&mut self, id: i64) -> Option<&mut Row> {
-        self.pending
-            .get_mut(&id)
-            .or_else(|| self.processing.get_mut(&id))
+        let row = self.pending.get_mut(&id).or_else(|| self.processing.get_mut(&id));
+        row.map(Box::as_mut)
     }
 
     /// Makes ready what has come due.
@@ -278,9 +332,7 @@ impl Jobs {
         if self.first_ready(now_us).is_some() {
             return Readiness::Ready;
         }
-        self.next_due().map_or(Readiness::Idle, |us| {
-            Readiness::After(us.saturating_sub(now_us))
-        })
+        self.next_due().map_or(Readiness::Idle, |us| Readiness::After(us.saturating_sub(now_us)))
     }
 
     /// When the next delayed row or claim comes due (µs).
@@ -289,28 +341,19 @@ impl Jobs {
     }
 
     /// Moves a row that was taken out to the dead.
-    pub(crate) fn bury(&mut self, id: i64, row: Row, last_error: &str, now_us: i64) {
+    pub(crate) fn bury(&mut self, id: i64, row: Box<Row>, last_error: &str, now_us: i64) {
         let died_at = whole_seconds(now_us);
         if let Some(retention_s) = row.stamps.dead_letter_retention_s {
-            self.purgeable
-                .insert((died_at.saturating_add(retention_s), id));
+            self.purgeable.insert((died_at.saturating_add(retention_s), id));
         }
-        self.dead.insert(
-            id,
-            Dead {
-                row,
-                last_error: last_error.to_owned(),
-                died_at,
-            },
-        );
+        self.dead.insert(id, Dead { row, last_error: last_error.to_owned(), died_at });
     }
 
     /// Takes a dead row out.
-    pub(crate) fn take_dead(&mut self, id: i64) -> Option<Row> {
+    pub(crate) fn take_dead(&mut self, id: i64) -> Option<Box<Row>> {
         let dead = self.dead.remove(&id)?;
         if let Some(retention_s) = dead.row.stamps.dead_letter_retention_s {
-            self.purgeable
-                .remove(&(dead.died_at.saturating_add(retention_s), id));
+            self.purgeable.remove(&(dead.died_at.saturating_add(retention_s), id));
         }
         Some(dead.row)
     }
@@ -346,8 +389,7 @@ impl Jobs {
     /// The earliest `run_at` of the rows that a claim could take now.
     pub(crate) fn oldest_ready(&self, now_us: i64) -> Option<i64> {
         let claimable = |key: &&ClaimOrder| {
-            self.live(key.2)
-                .is_some_and(|row| !is_expired(row.stamps.expires_at, now_us))
+            self.live(key.2).is_some_and(|row| !is_expired(row.stamps.expires_at, now_us))
         };
         let mut oldest = None;
         let mut after = Bound::Unbounded;
@@ -369,10 +411,7 @@ impl Jobs {
         after: Option<i64>,
         limit: usize,
     ) -> Vec<Job> {
-        let beyond = (
-            after.map_or(Bound::Unbounded, Bound::Excluded),
-            Bound::Unbounded,
-        );
+        let beyond = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         let wanted = |s: JobState| state.is_none_or(|state| state == s);
         let mut jobs = Vec::new();
         if wanted(JobState::Pending) {
@@ -394,8 +433,8 @@ impl Jobs {
 }
 
 fn first_until(index: &BTreeSet<(i64, i64)>, until: i64) -> Option<i64> {
-    index
-        .first()
-        .filter(|(at, _)| *at <= until)
-        .map(|(_, id)| *id)
+    index.first().filter(|(at, _)| *at <= until).map(|(_, id)| *id)
 }
+
+#[cfg(test)]
+mod tests;

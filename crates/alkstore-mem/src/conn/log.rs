@@ -78,9 +78,7 @@ impl Log {
         let end = Bound::Excluded(horizon.max(offset.saturating_add(1)));
         // An offset at the very end would make an empty range panic.
         let start = Bound::Excluded(offset.min(i64::MAX - 1));
-        self.events
-            .range((start, end))
-            .map(|(offset, event)| (*offset, event))
+        self.events.range((start, end)).map(|(offset, event)| (*offset, event))
     }
 
     /// A consumer's checkpoint; 0 if there is none.
@@ -103,9 +101,7 @@ impl Log {
 
     /// Takes the events up to `horizon` out, for the caller to drop.
     pub(crate) fn trim(&mut self, horizon: i64) -> BTreeMap<i64, Event> {
-        let kept = horizon
-            .checked_add(1)
-            .map(|first| self.events.split_off(&first));
+        let kept = horizon.checked_add(1).map(|first| self.events.split_off(&first));
         let trimmed = std::mem::replace(&mut self.events, kept.unwrap_or_default());
         if let Some((last, _)) = trimmed.last_key_value() {
             self.trimmed = self.trimmed.max(*last);

@@ -1,22 +1,21 @@
 //! The two verbs that every mechanism calls: [`Conn::read`] and [`Conn::write`].
 //!
-//! Both run a closure on the state under its one lock. Nothing awaits there, and no waker runs
-//! there: receivers are woken by the caller, after the change is visible.
+//! Both run a closure on the state under its one lock, where no waker runs: the caller wakes
+//! receivers once the change is visible.
 
 mod jobs;
 mod log;
 mod state;
 
-use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 
 use alkstore::Result;
 use alkstore::engine::clock::Clock;
 use alkstore::engine::hub::{Hub, Kind, Signal};
 use alkstore::engine::store_closed;
+use tokio::task::coop::consume_budget;
 
-pub(crate) use jobs::{Claim, Jobs, Row};
+pub(crate) use jobs::{Fence, HandleId, Jobs, Row};
 pub(crate) use log::{Event, Log};
 pub(crate) use state::State;
 
@@ -33,20 +32,18 @@ struct Inner {
 
 impl Conn {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self(Arc::new(Inner {
-            state: Mutex::default(),
-            hub: Hub::new(),
-            clock,
-        }))
+        Self(Arc::new(Inner { state: Mutex::default(), hub: Hub::new(), clock }))
     }
 
     /// Looks at the state as it is now.
-    pub(crate) fn read<T>(&self, f: impl FnOnce(&State) -> T) -> Result<T> {
-        self.write(|state| f(state))
+    pub(crate) async fn read<T>(&self, f: impl FnOnce(&State) -> T) -> Result<T> {
+        self.write(|state| f(state)).await
     }
 
     /// Changes the state: all of the closure or, on a closed store, nothing of it.
-    pub(crate) fn write<T>(&self, f: impl FnOnce(&mut State) -> T) -> Result<T> {
+    pub(crate) async fn write<T>(&self, f: impl FnOnce(&mut State) -> T) -> Result<T> {
+        // Nothing here waits, so without this a task that loops over calls would never yield.
+        consume_budget().await;
         let mut state = self.lock();
         if state.closed {
             return Err(store_closed());
@@ -91,18 +88,4 @@ impl Conn {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Lets other tasks of this thread go on between the parts of long work.
-pub(crate) async fn yield_now() {
-    let mut yielded = false;
-    poll_fn(|cx| {
-        if yielded {
-            return Poll::Ready(());
-        }
-        yielded = true;
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

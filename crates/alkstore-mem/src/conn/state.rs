@@ -1,10 +1,10 @@
 //! Everything that a store holds, behind one lock.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use alkstore::engine::rows::{LockRow, ScheduleRow};
 
-use super::{Jobs, Log};
+use super::{HandleId, Jobs, Log};
 
 /// The tables and counters. A queue or stream without rows has no table.
 #[derive(Debug, Default)]
@@ -12,8 +12,8 @@ pub(crate) struct State {
     pub(crate) closed: bool,
     /// The clock as it was read for the operation that is running.
     pub(crate) now_us: i64,
-    pub(crate) queues: HashMap<String, Jobs>,
-    pub(crate) streams: HashMap<String, Log>,
+    pub(crate) queues: BTreeMap<String, Jobs>,
+    pub(crate) streams: BTreeMap<String, Log>,
     pub(crate) locks: BTreeMap<String, LockRow>,
     /// The locks by the time at which they lapse or lapsed.
     pub(crate) lock_ends: BTreeSet<(i64, String)>,
@@ -24,6 +24,7 @@ pub(crate) struct State {
     last_offset: i64,
     last_token: i64,
     runners: i64,
+    handles: HandleId,
 }
 
 impl State {
@@ -48,6 +49,12 @@ impl State {
     pub(crate) fn next_token(&mut self) -> i64 {
         self.last_token += 1;
         self.last_token
+    }
+
+    /// Numbers the handles of queues.
+    pub(crate) fn next_handle(&mut self) -> HandleId {
+        self.handles += 1;
+        self.handles
     }
 
     /// Numbers the runs of `run_schedules`.
@@ -105,7 +112,7 @@ impl State {
     }
 }
 
-fn table<'a, T: Default>(tables: &'a mut HashMap<String, T>, name: &str) -> &'a mut T {
+fn table<'a, T: Default>(tables: &'a mut BTreeMap<String, T>, name: &str) -> &'a mut T {
     // Looked up first: the name is copied only for a new table.
     if !tables.contains_key(name) {
         tables.insert(name.to_owned(), T::default());
