@@ -18,7 +18,7 @@ pub(crate) fn run_all(root: &Path, all: bool) -> Result<()> {
         run(cargo(root).args(clippy))
     })?;
     step("docs", || {
-        let doc = ["doc", "--workspace", "--no-deps"];
+        let doc = ["doc", "--workspace", "--no-deps", "--lib"];
         run(cargo(root).args(doc).env("RUSTDOCFLAGS", "--deny warnings"))
     })?;
     for (package, example) in workspace.examples() {
