@@ -87,11 +87,7 @@ impl Spread {
         let mut sorted: Vec<f64> = values.collect();
         sorted.sort_unstable_by(f64::total_cmp);
         let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
-        Self {
-            median: f64::midpoint(low, high),
-            min: sorted[0],
-            max: sorted[sorted.len() - 1],
-        }
+        Self { median: f64::midpoint(low, high), min: sorted[0], max: sorted[sorted.len() - 1] }
     }
 }
 
@@ -102,12 +98,7 @@ impl Line {
 
     /// All sides take turns within a round, in the other direction every second round.
     pub(crate) fn measure(&self, plan: &Plan) -> Result<Vec<Outcome>> {
-        let sides: Vec<&Side> = self
-            .floors
-            .iter()
-            .map(|f| &f.side)
-            .chain([&self.ours])
-            .collect();
+        let sides: Vec<&Side> = self.floors.iter().map(|f| &f.side).chain([&self.ours]).collect();
         let mut rates: Vec<Vec<f64>> = vec![Vec::new(); sides.len()];
         for round in 0..plan.rounds {
             let mut order: Vec<usize> = (0..sides.len()).collect();
@@ -120,23 +111,14 @@ impl Line {
         }
         let ours = rates.pop().expect("the engine's side is the last");
         let floors = self.floors.iter().zip(&rates);
-        Ok(floors
-            .map(|(floor, rates)| self.outcome(floor, rates, &ours))
-            .collect())
+        Ok(floors.map(|(floor, rates)| self.outcome(floor, rates, &ours)).collect())
     }
 
     fn run(&self, side: &Side, plan: &Plan) -> Result<f64> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_time()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
         let dir = plan.dir.join(std::process::id().to_string());
         fs::create_dir_all(&dir)?;
-        let round = Round {
-            plan,
-            runtime: &runtime,
-            dir: &dir,
-            durability: self.durability,
-        };
+        let round = Round { plan, runtime: &runtime, dir: &dir, durability: self.durability };
         let rate = side(&round);
         drop(runtime);
         fs::remove_dir_all(&dir)?;
@@ -164,14 +146,7 @@ mod tests {
 
     fn plan(rounds: usize) -> Plan {
         let dir = std::env::temp_dir().join("alkstore-bench-test");
-        Plan {
-            rounds,
-            time: Duration::ZERO,
-            jobs: 0,
-            batched_jobs: 0,
-            batches: 0,
-            dir,
-        }
+        Plan { rounds, time: Duration::ZERO, jobs: 0, batched_jobs: 0, batches: 0, dir }
     }
 
     #[test]
@@ -194,14 +169,7 @@ mod tests {
             ours: rates([70.0, 9.0, 180.0]),
         };
         let outcome = line.measure(&plan(3)).unwrap().remove(0);
-        assert_eq!(
-            outcome.ratio,
-            Spread {
-                median: 0.9,
-                min: 0.7,
-                max: 0.9
-            }
-        );
+        assert_eq!(outcome.ratio, Spread { median: 0.9, min: 0.7, max: 0.9 });
         assert_eq!(outcome.our_rate.median, 70.0);
         assert_eq!(outcome.ok(), Some(true));
     }
@@ -209,13 +177,6 @@ mod tests {
     #[test]
     fn medians_of_even_numbers_lie_between() {
         let spread = Spread::of([4.0, 1.0, 2.0, 8.0].into_iter());
-        assert_eq!(
-            spread,
-            Spread {
-                median: 3.0,
-                min: 1.0,
-                max: 8.0
-            }
-        );
+        assert_eq!(spread, Spread { median: 3.0, min: 1.0, max: 8.0 });
     }
 }

@@ -42,9 +42,7 @@ where
             }
             done
         };
-        let running: Vec<_> = (0..tasks)
-            .map(|_| tokio::spawn(repeat(op.clone())))
-            .collect();
+        let running: Vec<_> = (0..tasks).map(|_| tokio::spawn(repeat(op.clone()))).collect();
         let mut total = 0.0;
         for task in running {
             total += f64::from(task.await.expect("no operation panics"));
@@ -70,9 +68,7 @@ where
                 }
             }
         };
-        let running: Vec<_> = (0..workers)
-            .map(|_| tokio::spawn(repeat(op.clone())))
-            .collect();
+        let running: Vec<_> = (0..workers).map(|_| tokio::spawn(repeat(op.clone()))).collect();
         let mut total = 0;
         for worker in running {
             total += worker.await.expect("no operation panics");

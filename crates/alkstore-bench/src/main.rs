@@ -94,10 +94,6 @@ fn chosen(args: &Args) -> Vec<Line> {
             }
         }
     }
-    lines.retain(|line| {
-        args.workload
-            .as_ref()
-            .is_none_or(|wanted| line.matches(wanted))
-    });
+    lines.retain(|line| args.workload.as_ref().is_none_or(|wanted| line.matches(wanted)));
     lines
 }

@@ -21,9 +21,7 @@ pub(crate) fn progress(measured: &[Outcome]) {
 pub(crate) fn table(outcomes: &[Outcome]) -> io::Result<()> {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
-    table.set_header([
-        "", "workload", "", "floor", "floor/s", "ours/s", "ratio", "target", "",
-    ]);
+    table.set_header(["", "workload", "", "floor", "floor/s", "ours/s", "ratio", "target", ""]);
     for outcome in outcomes {
         table.add_row([
             outcome.workload.to_owned(),
@@ -33,13 +31,8 @@ pub(crate) fn table(outcomes: &[Outcome]) -> io::Result<()> {
             rate(&outcome.floor_rate),
             rate(&outcome.our_rate),
             format!("{:.2}", outcome.ratio.median),
-            outcome
-                .target
-                .map_or_else(String::new, |target| format!("≥ {target}")),
-            outcome
-                .ok()
-                .map_or("", |ok| if ok { "ok" } else { "miss" })
-                .to_owned(),
+            outcome.target.map_or_else(String::new, |target| format!("≥ {target}")),
+            outcome.ok().map_or("", |ok| if ok { "ok" } else { "miss" }).to_owned(),
         ]);
     }
     for column in [4, 5, 6, 7] {
@@ -106,13 +99,6 @@ mod tests {
         assert_eq!(thousands(7.4), "7");
         assert_eq!(thousands(123.0), "123");
         assert_eq!(thousands(1_234_567.8), "1,234,568");
-        assert_eq!(
-            rate(&Spread {
-                median: 1000.0,
-                min: 900.0,
-                max: 1100.0
-            }),
-            "1,000 ±10%"
-        );
+        assert_eq!(rate(&Spread { median: 1000.0, min: 900.0, max: 1100.0 }), "1,000 ±10%");
     }
 }

@@ -59,10 +59,7 @@ pub(crate) fn drain_batches(round: &Round<'_>, store: &dyn Store) -> Result<f64>
     Ok(drain(round, jobs, 1, move || {
         let queue = queue.clone();
         async move {
-            let jobs = queue
-                .claim_batch(WORKER, 100)
-                .await
-                .expect("the store works");
+            let jobs = queue.claim_batch(WORKER, 100).await.expect("the store works");
             let ids: Vec<i64> = jobs.iter().map(|job| job.job().id).collect();
             let acked = queue.ack_batch(&ids).await.expect("the store works");
             usize::try_from(acked).expect("a count")
@@ -71,10 +68,7 @@ pub(crate) fn drain_batches(round: &Round<'_>, store: &dyn Store) -> Result<f64>
 }
 
 fn queue(round: &Round<'_>, store: &dyn Store) -> Result<Arc<dyn Queue>> {
-    Ok(round
-        .runtime
-        .block_on(store.queue(QUEUE, QueueOpts::default()))?
-        .into())
+    Ok(round.runtime.block_on(store.queue(QUEUE, QueueOpts::default()))?.into())
 }
 
 fn filled(round: &Round<'_>, store: &dyn Store, jobs: usize) -> Result<Arc<dyn Queue>> {

@@ -86,10 +86,7 @@ fn raw_drain_batches(round: &Round<'_>) -> Result<f64> {
         let raw = raw.clone();
         async move {
             let claimed = raw.claim(100).expect("the floor's disk works");
-            assert_eq!(
-                raw.ack_batch(&claimed).expect("the floor's disk works"),
-                claimed.len()
-            );
+            assert_eq!(raw.ack_batch(&claimed).expect("the floor's disk works"), claimed.len());
             claimed.len()
         }
     }))

@@ -13,11 +13,7 @@ use crate::store::{self, QUEUE};
 use crate::{Durability, Result};
 
 pub(super) fn lines(durability: Durability) -> Vec<Line> {
-    let alone_target = if durability == Durability::Full {
-        0.9
-    } else {
-        0.6
-    };
+    let alone_target = if durability == Durability::Full { 0.9 } else { 0.6 };
     vec![
         line(
             "W1",
@@ -83,13 +79,8 @@ fn our_order(round: &Round<'_>, store: &SqliteStore, tasks: usize) -> Result<f64
 
 async fn order(store: &SqliteStore) -> alkstore::Result<()> {
     let mut tx = store.begin().await?;
-    tx.run(|db| {
-        db.prepare_cached(floor::BUSINESS)?
-            .execute([BYTES.as_slice()])
-    })
-    .await?;
-    tx.enqueue_tx(QUEUE, Default::default(), PAYLOAD.clone())
-        .await?;
+    tx.run(|db| db.prepare_cached(floor::BUSINESS)?.execute([BYTES.as_slice()])).await?;
+    tx.enqueue_tx(QUEUE, Default::default(), PAYLOAD.clone()).await?;
     Box::new(tx).commit().await
 }
 
@@ -101,10 +92,7 @@ fn our_closure(round: &Round<'_>, store: &SqliteStore, tasks: usize) -> Result<f
         let store = store.clone();
         async move {
             let written = store.write(|tx| {
-                tx.run(|db| {
-                    db.prepare_cached(floor::BUSINESS)?
-                        .execute([BYTES.as_slice()])
-                })?;
+                tx.run(|db| db.prepare_cached(floor::BUSINESS)?.execute([BYTES.as_slice()]))?;
                 tx.enqueue(QUEUE, Default::default(), PAYLOAD.clone())
             });
             written.await.expect("the store works");

@@ -35,41 +35,24 @@ where
             Durability::Full => alkstore_sqlite::Durability::Full,
             Durability::Normal => alkstore_sqlite::Durability::Normal,
         };
-        let opts = SqliteOpts {
-            durability,
-            ..Default::default()
-        };
+        let opts = SqliteOpts { durability, ..Default::default() };
         let store = SqliteStore::open(round.dir.join("ours.db"), opts)?;
         let rate = ours(round, &store);
         round.runtime.block_on(store.close());
         rate
     });
-    Line {
-        engine: "sqlite",
-        workload,
-        name,
-        durability,
-        floors,
-        ours,
-    }
+    Line { engine: "sqlite", workload, name, durability, floors, ours }
 }
 
 fn floor<S>(name: &'static str, target: impl Into<Option<f64>>, side: S) -> Floor
 where
     S: Fn(&Round<'_>) -> Result<f64> + 'static,
 {
-    Floor {
-        name,
-        target: target.into(),
-        side: Box::new(side),
-    }
+    Floor { name, target: target.into(), side: Box::new(side) }
 }
 
 fn connection(round: &Round<'_>) -> Result<Connection> {
-    Ok(floor::create(
-        &round.dir.join("floor.db"),
-        round.durability,
-    )?)
+    Ok(floor::create(&round.dir.join("floor.db"), round.durability)?)
 }
 
 fn raw(round: &Round<'_>) -> Result<Arc<Raw>> {

@@ -58,9 +58,7 @@ impl Group {
 
     async fn ask<T>(&self, op: impl FnOnce(oneshot::Sender<T>) -> Op) -> T {
         let (reply, answer) = oneshot::channel();
-        self.0
-            .send(op(reply))
-            .expect("the writer runs as long as handles live");
+        self.0.send(op(reply)).expect("the writer runs as long as handles live");
         answer.await.expect("the writer answers every operation")
     }
 }
@@ -75,11 +73,7 @@ fn write(conn: &Connection, ops: &Receiver<Op>) -> Result<()> {
             statements.savepoint.execute([])?;
             done.push(statements.run(conn, op)?);
             statements.release.execute([])?;
-            next = if done.len() < LARGEST_GROUP {
-                ops.try_recv().ok()
-            } else {
-                None
-            };
+            next = if done.len() < LARGEST_GROUP { ops.try_recv().ok() } else { None };
         }
         statements.commit.execute([])?;
         done.drain(..).for_each(Done::answer);

@@ -41,9 +41,7 @@ impl Lease {
 
     async fn ask<T>(&self, hop: impl FnOnce(oneshot::Sender<T>) -> Hop) -> T {
         let (reply, answer) = oneshot::channel();
-        self.0
-            .send(hop(reply))
-            .expect("the writer runs as long as handles live");
+        self.0.send(hop(reply)).expect("the writer runs as long as handles live");
         answer.await.expect("the writer answers every hop")
     }
 }

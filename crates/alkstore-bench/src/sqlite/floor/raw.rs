@@ -27,10 +27,7 @@ impl Raw {
     pub(crate) fn enqueue_batch(&self, batch: &[Vec<u8>]) -> Result<Vec<i64>> {
         self.transaction(|conn| {
             let mut insert = conn.prepare_cached(ENQUEUE)?;
-            batch
-                .iter()
-                .map(|data| super::enqueue(conn, &mut insert, data))
-                .collect()
+            batch.iter().map(|data| super::enqueue(conn, &mut insert, data)).collect()
         })
     }
 
@@ -46,10 +43,7 @@ impl Raw {
         self.transaction(|conn| {
             let (mut ready, mut lapsed) =
                 (conn.prepare_cached(READY)?, conn.prepare_cached(LAPSED)?);
-            super::claim(
-                [&mut ready, &mut lapsed, &mut *conn.prepare_cached(LEASE)?],
-                n,
-            )
+            super::claim([&mut ready, &mut lapsed, &mut *conn.prepare_cached(LEASE)?], n)
         })
     }
 
