@@ -9,6 +9,7 @@ use alkstore::Store;
 use alkstore::async_trait;
 use alkstore::ops::{Inspect, Operate};
 use anyhow::Result;
+use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::report::Usage;
@@ -71,6 +72,25 @@ pub(crate) enum IfMissing {
     Refuse,
 }
 
+/// What a commit survives once it is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Durability {
+    /// A loss of power: each commit is synced to the disk.
+    Full,
+    /// The death of processes.
+    Normal,
+}
+
+impl Durability {
+    /// What it survives, in words.
+    fn survived(self) -> &'static str {
+        match self {
+            Self::Full => "power loss",
+            Self::Normal => "killed processes",
+        }
+    }
+}
+
 /// What every engine offers to this program.
 #[async_trait]
 pub(crate) trait Engine: Store + Inspect + Operate {
@@ -95,9 +115,13 @@ pub(crate) struct About {
 }
 
 /// Opens the store and brings its tables up to date.
-pub(crate) fn open(location: &Location, missing: IfMissing) -> Result<Opened> {
+pub(crate) fn open(
+    location: &Location,
+    missing: IfMissing,
+    durability: Durability,
+) -> Result<Opened> {
     match location {
-        Location::Sqlite(path) => sqlite::open(path, missing),
+        Location::Sqlite(path) => sqlite::open(path, missing, durability),
     }
 }
 
@@ -110,7 +134,7 @@ mod sqlite {
 
     use super::*;
 
-    pub(super) fn open(path: &Path, missing: IfMissing) -> Result<Opened> {
+    pub(super) fn open(path: &Path, missing: IfMissing, durability: Durability) -> Result<Opened> {
         let shown = path.display();
         let there = path.try_exists().with_context(|| format!("cannot look for {shown}"))?;
         if !there && missing == IfMissing::Refuse {
@@ -118,14 +142,21 @@ mod sqlite {
                 "there is no store at {shown}: make one with alkstore init --url {shown}"
             );
         }
-        let opts = SqliteOpts { create: missing == IfMissing::Create, ..SqliteOpts::default() };
+        let opts = SqliteOpts {
+            create: missing == IfMissing::Create,
+            durability: match durability {
+                Durability::Full => alkstore_sqlite::Durability::Full,
+                Durability::Normal => alkstore_sqlite::Durability::Normal,
+            },
+            ..SqliteOpts::default()
+        };
         let store =
             SqliteStore::open(path, opts).with_context(|| format!("cannot open {shown}"))?;
         let about = About {
             engine: "sqlite",
             location: shown.to_string(),
             created: !there,
-            commits_survive: "power loss",
+            commits_survive: durability.survived(),
         };
         Ok(Opened { store: Arc::new(store), about })
     }

@@ -21,16 +21,19 @@ use clap::Parser;
 use crate::cmd::Command;
 use crate::output::Output;
 
+/// Where help lists what every command takes.
+const EVERYWHERE: &str = "Options of every command";
+
 /// One reactive store: queues, streams, notifications, locks, outbox and schedules.
 #[derive(Parser)]
 #[command(name = "alkstore", version, max_term_width = 100)]
 struct Cli {
     /// The store: a path to a SQLite file, or sqlite:PATH.
-    #[arg(long, env = "ALKSTORE_URL", hide_env_values = true, global = true)]
+    #[arg(long, env = "ALKSTORE_URL", hide_env_values = true, global = true, help_heading = EVERYWHERE)]
     url: Option<String>,
 
     /// Print one JSON object per line.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     json: bool,
 
     #[command(subcommand)]

@@ -6,8 +6,8 @@ use anyhow::Result;
 use crate::connect::Engine;
 use crate::output::Output;
 
-/// Jobs that are not claimed, or whose claim has lapsed, are left alone.
 #[derive(clap::Args)]
+#[command(after_help = "Jobs that are not claimed, or whose claim has lapsed, are left alone.")]
 pub(crate) struct Args {
     /// The queue.
     queue: String,

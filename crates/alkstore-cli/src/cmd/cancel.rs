@@ -6,8 +6,10 @@ use anyhow::Result;
 use crate::connect::Engine;
 use crate::output::Output;
 
-/// A worker that has one of the jobs is not interrupted. Dead jobs are left alone.
 #[derive(clap::Args)]
+#[command(
+    after_help = "A worker that has one of the jobs is not interrupted. Dead jobs are left alone."
+)]
 pub(crate) struct Args {
     /// The queue.
     queue: String,

@@ -10,8 +10,10 @@ use crate::interrupt::interrupted;
 use crate::output::Output;
 use crate::view::{JOB_HEADER, JobLine, job_row};
 
-/// The jobs stay claimed until their claim lapses, unless --ack, --retry or --fail ends them.
 #[derive(clap::Args)]
+#[command(
+    after_help = "The jobs stay claimed until their claim lapses, unless --ack, --retry or --fail ends them."
+)]
 #[command(group = clap::ArgGroup::new("end"))]
 pub(crate) struct Args {
     /// The queue.

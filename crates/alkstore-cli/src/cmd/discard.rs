@@ -5,8 +5,8 @@ use anyhow::Result;
 use crate::connect::Engine;
 use crate::output::Output;
 
-/// Jobs that are not dead are left alone.
 #[derive(clap::Args)]
+#[command(after_help = "Jobs that are not dead are left alone.")]
 pub(crate) struct Args {
     /// The queue, or outbox:NAME.
     queue: String,

@@ -11,13 +11,12 @@ use crate::json_text::{self, JsonText};
 use crate::output::{Output, count, shown};
 use crate::report::Usage;
 
-/// A missing payload means standard input: one JSON value a line.
 #[derive(clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct Args {
     /// The queue, or outbox:NAME.
     queue: String,
-    /// The payload, as JSON.
+    /// The payload, as JSON; without it, each line of standard input is one.
     payload: Option<String>,
     /// Seconds before it may be claimed.
     #[arg(long, value_name = "SECONDS")]

@@ -11,8 +11,8 @@ use crate::connect::Engine;
 use crate::interrupt::interrupted;
 use crate::output::{Output, shown, utc};
 
-/// Wakes are hints: they may coalesce and repeat.
 #[derive(clap::Args)]
+#[command(after_help = "Wakes are hints: they may coalesce and repeat.")]
 pub(crate) struct Args {
     /// The channel.
     channel: String,

@@ -29,7 +29,7 @@ use alkstore::ops::{QueueAddress, QueueKind};
 use anyhow::Result;
 use clap::Subcommand;
 
-use crate::connect::{Engine, IfMissing, Location, open};
+use crate::connect::{Durability, Engine, IfMissing, Location, open};
 use crate::output::{Output, shown};
 use crate::report::Usage;
 
@@ -106,7 +106,7 @@ impl Command {
             Self::DemoAudit(args) => return demo::audit::run(args, &location, out).await,
             _ => {}
         }
-        let opened = open(&location, self.if_missing())?;
+        let opened = open(&location, self.if_missing(), Durability::Full)?;
         if let Self::Init = self {
             init::run(&opened.about, out)?;
         } else {

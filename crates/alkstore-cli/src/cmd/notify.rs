@@ -5,8 +5,8 @@ use anyhow::Result;
 use crate::connect::Engine;
 use crate::json_text::JsonText;
 
-/// Nothing is kept for listeners that come later.
 #[derive(clap::Args)]
+#[command(after_help = "Nothing is kept for listeners that come later.")]
 pub(crate) struct Args {
     /// The channel.
     channel: String,

@@ -8,12 +8,11 @@ use crate::input::in_batches;
 use crate::json_text::{self, JsonText};
 use crate::output::{Output, count, shown};
 
-/// A missing payload means standard input: one JSON value a line.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The stream.
     stream: String,
-    /// The payload, as JSON.
+    /// The payload, as JSON; without it, each line of standard input is one.
     payload: Option<String>,
     /// The key of every event.
     #[arg(long)]

@@ -10,8 +10,10 @@ use crate::output::{Output, count, shown};
 /// Jobs moved at once with `--all`.
 const PAGE: i64 = 500;
 
-/// Payload, priority and stamps are kept, attempts start afresh; each job gets a new id.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Payload, priority and stamps are kept, attempts start afresh; each job gets a new id."
+)]
 #[command(group = clap::ArgGroup::new("which").required(true))]
 pub(crate) struct Args {
     /// The queue, or outbox:NAME.

@@ -8,8 +8,10 @@ use crate::connect::Engine;
 use crate::json_text::JsonText;
 use crate::output::{Output, shown};
 
-/// It fires while some process runs the schedules: see `alkstore run-schedules`.
 #[derive(clap::Args)]
+#[command(
+    after_help = "It fires while some process runs the schedules: see `alkstore run-schedules`."
+)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct Args {
     /// The schedule's name.

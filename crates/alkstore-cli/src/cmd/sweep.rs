@@ -6,8 +6,8 @@ use anyhow::Result;
 use crate::connect::Engine;
 use crate::output::Output;
 
-/// Nothing sweeps by itself: run this now and then.
 #[derive(clap::Args)]
+#[command(after_help = "Nothing sweeps by itself: run this now and then.")]
 pub(crate) struct Args {
     /// The queue.
     queue: String,

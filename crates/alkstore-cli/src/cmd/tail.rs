@@ -12,8 +12,8 @@ use crate::view::{EventLine, payload_line};
 /// Events read at once.
 const PAGE: i64 = 1_000;
 
-/// Starts at the beginning unless told otherwise.
 #[derive(clap::Args)]
+#[command(after_help = "Starts at the beginning unless told otherwise.")]
 pub(crate) struct Args {
     /// The stream.
     stream: String,

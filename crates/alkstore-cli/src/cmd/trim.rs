@@ -5,8 +5,8 @@ use anyhow::{Result, bail};
 use crate::connect::Engine;
 use crate::output::{Output, shown};
 
-/// Refuses to delete what a consumer has not passed, unless forced.
 #[derive(clap::Args)]
+#[command(after_help = "Refuses to delete what a consumer has not passed, unless forced.")]
 pub(crate) struct Args {
     /// The stream.
     stream: String,

@@ -5,8 +5,8 @@ use anyhow::{Result, bail};
 use crate::connect::Engine;
 use crate::output::{Output, shown};
 
-/// Jobs that it has enqueued stay.
 #[derive(clap::Args)]
+#[command(after_help = "Jobs that it has enqueued stay.")]
 pub(crate) struct Args {
     /// The schedule's name.
     name: String,

@@ -39,7 +39,7 @@ fn a_run_ends_with_a_clean_audit_and_so_does_the_next_on_the_same_store() {
     assert_eq!(found(&first, "orders committed"), 54);
     assert_eq!(found(&first, "orders rolled back"), 6);
     assert!(found(&first, "jobs that the killed worker held") > 0);
-    let second = play(&program, &["--orders", "1", "--workers", "1"]);
+    let second = play(&program, &["--orders", "1", "--workers", "1", "--durability", "full"]);
     assert_ne!(first["run"], second["run"]);
     assert_eq!(faults(&program, &first["run"]), [] as [&str; 0]);
     assert!(program.json(&["schedules"]).is_empty());

@@ -9,7 +9,7 @@ use alkstore::StreamHandle;
 use anyhow::{Context, Result, bail};
 
 use crate::business::{Cell, Reader, params};
-use crate::connect::{Engine, IfMissing, Location, open};
+use crate::connect::{Durability, Engine, IfMissing, Location, open};
 use crate::output::Output;
 
 use super::figures::Figures;
@@ -28,7 +28,7 @@ pub(crate) struct Args {
 
 /// Audits the run and fails if it finds a fault.
 pub(crate) async fn run(args: Args, location: &Location, out: &mut Output) -> Result<()> {
-    let opened = open(location, IfMissing::Refuse)?;
+    let opened = open(location, IfMissing::Refuse, Durability::Full)?;
     let reader = Reader::open(location)?;
     let row = reader
         .numbers("SELECT orders FROM demo_run WHERE run = $1", &params![args.run])

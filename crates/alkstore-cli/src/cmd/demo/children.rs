@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::connect::Location;
+use crate::connect::{Durability, Location};
 
 use super::order::Pipeline;
 use super::process::{READY, Role};
@@ -49,25 +49,26 @@ impl Child {
 pub(super) struct Children {
     pipeline: Pipeline,
     url: String,
+    durability: Durability,
     children: Vec<Child>,
     said: mpsc::UnboundedReceiver<Said>,
     say: mpsc::UnboundedSender<Said>,
 }
 
 impl Children {
-    pub(super) fn new(pipeline: Pipeline, location: &Location) -> Self {
+    pub(super) fn new(pipeline: Pipeline, location: &Location, durability: Durability) -> Self {
         let (say, said) = mpsc::unbounded_channel();
-        Self { pipeline, url: location.to_string(), children: Vec::new(), said, say }
+        let url = location.to_string();
+        Self { pipeline, url, durability, children: Vec::new(), said, say }
     }
 
     /// Starts a process.
     pub(super) fn start(&mut self, role: Role, name: &str) -> Result<()> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(program);
-        let value = role.to_possible_value().context("a role has a name")?;
         command
             .arg("demo-process")
-            .args([value.get_name(), name])
+            .args([&word(role)?, name, &word(self.durability)?])
             .arg(self.pipeline.run.to_string())
             .arg(self.pipeline.orders.to_string())
             // In the environment, not among the arguments, which every user of the machine sees.
@@ -176,4 +177,10 @@ impl Children {
         }
         outcome
     }
+}
+
+/// A value as the command line takes it.
+fn word(value: impl ValueEnum) -> Result<String> {
+    let word = value.to_possible_value().context("every value has a name")?;
+    Ok(word.get_name().to_owned())
 }

@@ -55,7 +55,7 @@ impl<'a> Fault<'a> {
         Ok(true)
     }
 
-    /// Sends half of the emails, acks none, tells the parent process, and waits.
+    /// Sends half of the emails, at least one, acks none, tells the parent process, and waits.
     pub(super) async fn hang(
         &self,
         store: &dyn Store,
@@ -63,7 +63,7 @@ impl<'a> Fault<'a> {
         started_us: i64,
         stop: &StopToken,
     ) -> Result<()> {
-        let sent = &emails[..emails.len() / 2];
+        let sent = &emails[..emails.len().div_ceil(2)];
         worker::send(store, self.pipeline, self.worker, started_us, sent).await?;
         let mut stdout = std::io::stdout();
         // If the parent does not read any more, it has gone, and `stop` comes.

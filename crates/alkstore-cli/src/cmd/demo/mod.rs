@@ -28,7 +28,7 @@ use anyhow::{Context, Result, anyhow};
 use tempfile::TempDir;
 
 use crate::business::Reader;
-use crate::connect::{Engine, IfMissing, Location, open};
+use crate::connect::{Durability, Engine, IfMissing, Location, open};
 use crate::interrupt::interrupted;
 use crate::output::{Output, count};
 
@@ -37,8 +37,10 @@ use self::order::Order;
 use self::progress::Progress;
 use self::supervise::Supervisor;
 
-/// Runs on a file of its own unless --url is given. The exit code is 1 if the audit finds a fault.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Runs on a file of its own unless --url is given. The exit code is 1 if the audit finds a fault."
+)]
 pub(crate) struct Args {
     /// How many orders to place.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
@@ -49,6 +51,12 @@ pub(crate) struct Args {
     /// Orders to place instead: a CSV file with the columns customer and amount_cents.
     #[arg(long, value_name = "FILE", conflicts_with = "orders")]
     input: Option<PathBuf>,
+    /// What a commit survives.
+    ///
+    /// Every order is a commit, and so is each step that follows from it: with full, the run
+    /// takes as long as the disk takes to sync each of them.
+    #[arg(long, default_value = "normal")]
+    durability: Durability,
 }
 
 /// Runs the pipeline, audits it, and cleans up whatever happens.
@@ -58,21 +66,22 @@ pub(crate) async fn run(args: Args, url: Option<&str>, out: &mut Output) -> Resu
         None => (1..=i64::from(args.orders)).map(Order::sample).collect(),
     };
     let mut place = Place::new(url)?;
-    let opened = open(&place.location, IfMissing::Create)?;
+    let opened = open(&place.location, IfMissing::Create, args.durability)?;
     let store: Arc<dyn Engine> = opened.store;
     let progress = Progress::new(orders.len() as u64);
     let started = Instant::now();
     let pipeline = tables::begin_run(&*store, &orders).await?;
     progress.say(format!(
-        "run {} on {} {}: {} orders, {} workers",
+        "run {} on {} {}: {} orders, {} workers, commits survive {}",
         pipeline.run,
         opened.about.engine,
         opened.about.location,
         count(orders.len() as u64),
-        args.workers
+        args.workers,
+        opened.about.commits_survive
     ));
 
-    let mut children = Children::new(pipeline.clone(), &place.location);
+    let mut children = Children::new(pipeline.clone(), &place.location, args.durability);
     let supervisor = Supervisor {
         store: &store,
         location: &place.location,

@@ -6,7 +6,7 @@ use alkstore::StopToken;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-use crate::connect::{IfMissing, Location, open};
+use crate::connect::{Durability, IfMissing, Location, open};
 
 use super::order::Pipeline;
 use super::{housekeeper, projection, relay, worker};
@@ -22,6 +22,7 @@ pub(super) const HOLDING: &str = "holding";
 pub(crate) struct Args {
     role: Role,
     name: String,
+    durability: Durability,
     run: i64,
     orders: i64,
 }
@@ -42,7 +43,7 @@ pub(crate) async fn run(args: Args, location: &Location) -> Result<()> {
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
         ended.cancel();
     });
-    let opened = open(location, IfMissing::Refuse)?;
+    let opened = open(location, IfMissing::Refuse, args.durability)?;
     let store = &*opened.store;
     let pipeline = Pipeline::new(args.run, args.orders);
     let mut stdout = std::io::stdout();
