@@ -20,8 +20,11 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     /// Whether the promise concerns an engine at all.
     pub(crate) concerns: fn(&Traits) -> bool,
-    pub(crate) run: fn(Arc<dyn StoreFactory>) -> Pin<Box<dyn Future<Output = ()>>>,
+    pub(crate) run: fn(Arc<dyn StoreFactory>) -> CaseFuture,
 }
+
+/// Not `Send`: a case stays on its own thread; only what it spawns moves.
+pub(crate) type CaseFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Lists the cases of a file: `cases!("row": a, b; durable: c);`.
 ///
