@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use alkstore::engine::SCHEDULER_LOCK;
 use alkstore::engine::domain::{US, extent, whole_seconds};
 use alkstore::engine::hub::Kind;
 use alkstore::engine::rows::{
@@ -109,8 +110,10 @@ impl Operate for SqliteStore {
     }
 
     async fn release_lock(&self, name: &str) -> Result<bool> {
-        // The scheduler's own lock may be freed, too.
-        validate_local_name(name)?;
+        // The scheduler's is shown by `locks`, so it can be freed as well.
+        if name != SCHEDULER_LOCK {
+            validate_shared_name(name)?;
+        }
         let name = name.to_owned();
         self.core.write_one(move |write| release_lock(write, &name)).await
     }

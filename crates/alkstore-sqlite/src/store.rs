@@ -107,16 +107,19 @@ impl Store for SqliteStore {
 
     async fn stream(&self, name: &str) -> Result<Box<dyn StreamHandle>> {
         validate_shared_name(name)?;
+        self.core.check_open()?;
         Ok(Box::new(SqliteStream::new(self.core.clone(), name)))
     }
 
     async fn queue(&self, name: &str, opts: QueueOpts) -> Result<Box<dyn Queue>> {
         validate_shared_name(name)?;
+        self.core.check_open()?;
         Ok(Box::new(SqliteQueue::new(self.core.clone(), name, opts)))
     }
 
     async fn outbox(&self, name: &str) -> Result<Box<dyn Outbox>> {
         validate_shared_name(name)?;
+        self.core.check_open()?;
         Ok(Box::new(SqliteOutbox::new(self.core.clone(), name)))
     }
 

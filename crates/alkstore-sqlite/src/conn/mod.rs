@@ -125,19 +125,20 @@ impl Core {
 
     /// A place for a caller-held transaction; it takes the writer with its first step.
     pub(crate) fn lease(self: &Arc<Self>) -> Result<Lease> {
-        if self.inbox.is_closed() {
-            return Err(store_closed());
-        }
+        self.check_open()?;
         let id = LeaseId(self.leases.fetch_add(1, Ordering::Relaxed));
         Ok(Lease::new(self.inbox.clone(), id))
+    }
+
+    /// Errs once the store is closed.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.inbox.is_closed() { Err(store_closed()) } else { Ok(()) }
     }
 
     /// Subscribes to a name; commits of other processes are watched from then on.
     pub(crate) async fn subscribe(&self, kind: Kind, name: &str) -> Result<Signal> {
         let signal = self.hub.subscribe(kind, name);
-        if self.inbox.is_closed() {
-            return Err(store_closed());
-        }
+        self.check_open()?;
         self.watcher.ensure(|| {
             let session = open::reader(&self.path, &self.opts)?;
             Ok((session, self.hub.clone(), self.opts.poll_interval))
@@ -152,9 +153,10 @@ impl Core {
 
     /// Begins to close: nothing new is taken, receivers end, the threads run out.
     pub(crate) fn shut(&self) {
+        // Receivers first: one that fails to read afterwards knows why.
+        self.hub.shut();
         self.inbox.close();
         self.readers.close();
-        self.hub.shut();
         self.watcher.stop();
         self.checkpointer.stop();
     }
