@@ -29,6 +29,8 @@ mod notify;
 mod ops;
 mod opts;
 mod outbox;
+#[cfg(test)]
+mod plans;
 mod queue;
 mod rows;
 mod schedule;

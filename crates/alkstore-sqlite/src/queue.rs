@@ -247,12 +247,17 @@ fn number(len: usize) -> i64 {
 
 /// What a claim came to; with `more`, the rest needs another write transaction.
 #[derive(Debug)]
-struct Claimed {
-    jobs: Vec<LiveJob>,
+pub(crate) struct Claimed {
+    pub(crate) jobs: Vec<LiveJob>,
     more: bool,
 }
 
-fn claim(write: &mut Write<'_>, queue: &str, worker_id: &str, n: i64) -> rusqlite::Result<Claimed> {
+pub(crate) fn claim(
+    write: &mut Write<'_>,
+    queue: &str,
+    worker_id: &str,
+    n: i64,
+) -> rusqlite::Result<Claimed> {
     let mut jobs = Vec::new();
     if promote(write, queue)?.more {
         return Ok(Claimed { jobs, more: true });

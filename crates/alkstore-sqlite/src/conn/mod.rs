@@ -28,8 +28,10 @@ use crate::wake::Watcher;
 
 pub(crate) use inbox::{Lease, LeaseId};
 #[cfg(test)]
-pub(crate) use open::plan_once;
+pub(crate) use open::{WriterSession, plan_once, prepare};
 pub(crate) use session::Session;
+#[cfg(test)]
+pub(crate) use write::WriteState;
 pub(crate) use write::{Sequence, Write};
 
 use checkpoint::Checkpointer;

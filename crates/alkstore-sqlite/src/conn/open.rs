@@ -17,7 +17,7 @@ use crate::migrate::migrate;
 use crate::{Durability, SqliteOpts};
 
 /// Opens the writer's connection on a file with an up-to-date schema.
-pub(super) fn prepare(path: &Path, opts: &SqliteOpts) -> Result<WriterSession> {
+pub(crate) fn prepare(path: &Path, opts: &SqliteOpts) -> Result<WriterSession> {
     check(path, opts)?;
     let connection = connect(path, opts.create).map_err(|error| Fault::open(path, error))?;
     connection.busy_timeout(opts.busy_timeout).map_err(|error| Fault::open(path, error))?;
@@ -165,7 +165,7 @@ pub(crate) struct WriterSession {
 
 impl WriterSession {
     /// Lets `f` commit.
-    pub(super) fn committing<T>(&self, f: impl FnOnce(&Session) -> T) -> T {
+    pub(crate) fn committing<T>(&self, f: impl FnOnce(&Session) -> T) -> T {
         self.guard.committing.store(true, Ordering::Relaxed);
         let result = f(&self.session);
         self.guard.committing.store(false, Ordering::Relaxed);

@@ -59,7 +59,7 @@ struct Sequences {
 }
 
 impl<'a> Write<'a> {
-    pub(super) fn new(session: &'a WriterSession, state: &'a mut WriteState) -> Self {
+    pub(crate) fn new(session: &'a WriterSession, state: &'a mut WriteState) -> Self {
         Self { session, state }
     }
 
