@@ -48,8 +48,11 @@ pub trait Leader: Send + Sync {
 /// [`Error::LeadershipLost`], or what the engine fails with.
 pub async fn run_schedules(engine: &dyn Leader, stop: StopToken) -> Result<()> {
     let mut changes = engine.changes().await?;
+    // Times are read before what they belong to: a clock that moves meanwhile, or an engine that
+    // takes its time, must put neither a renewal nor a boundary off.
+    let since_us = engine.clock().now_us();
     let lock = engine.lead().await?.ok_or(Error::LeadershipLost)?;
-    let outcome = lead(engine, &*lock, &mut changes, &stop).await;
+    let outcome = lead(engine, &*lock, since_us, &mut changes, &stop).await;
     let released = lock.release().await;
     outcome.and(released.map(|_| ()))
 }
@@ -57,20 +60,20 @@ pub async fn run_schedules(engine: &dyn Leader, stop: StopToken) -> Result<()> {
 async fn lead(
     engine: &dyn Leader,
     lock: &dyn Lock,
+    since_us: i64,
     changes: &mut Signal,
     stop: &StopToken,
 ) -> Result<()> {
     let clock = engine.clock();
-    let mut renew_us = after(clock.now_us(), RENEW_S);
+    let mut renew_us = after(since_us, RENEW_S);
     while !stop.is_cancelled() {
-        if clock.now_us() >= renew_us {
+        let before = clock.now_us();
+        if before >= renew_us {
             if !lock.renew(SCHEDULER_TTL_S).await? {
                 return Err(Error::LeadershipLost);
             }
-            renew_us = after(clock.now_us(), RENEW_S);
+            renew_us = after(before, RENEW_S);
         }
-        // Read before the tick: a clock that moves meanwhile must not put the boundary off.
-        let before = clock.now_us();
         let next_us = match engine.tick(lock.fencing_token()).await? {
             Tick::Lost => return Err(Error::LeadershipLost),
             Tick::More => continue,
