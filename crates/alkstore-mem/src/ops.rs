@@ -122,15 +122,15 @@ pub(crate) fn queues(state: &mut State) -> Vec<QueueRow> {
     let row = |(queue, jobs): (&String, &mut crate::conn::Jobs)| {
         jobs.promote(now_us);
         let (pending, processing, dead) = jobs.counts();
-        let oldest = jobs.oldest_ready(now_us);
+        let since_us = jobs.ready_since(now_us);
         QueueRow {
             queue: queue.clone(),
             pending: bounded(pending),
             ready: bounded(jobs.count_ready(now_us)),
             processing: bounded(processing),
             dead: bounded(dead),
-            oldest_ready_age_s: oldest
-                .map(|run_at| whole_seconds(now_us).saturating_sub(run_at).max(0)),
+            oldest_ready_age_s: since_us
+                .map(|since_us| whole_seconds(now_us.saturating_sub(since_us))),
         }
     };
     state.queues.iter_mut().map(row).collect()
@@ -145,7 +145,7 @@ pub(crate) fn streams(state: &State) -> Vec<StreamRow> {
         .map(|(name, log)| StreamRow {
             name: name.clone(),
             first: log.events().first_key_value().map_or(0, |(offset, _)| *offset),
-            head: log.events().last_key_value().map_or(0, |(offset, _)| *offset),
+            head: log.head(),
             length: count(log.events().len()).min(COUNT_BOUND),
         })
         .collect()
@@ -168,7 +168,7 @@ pub(crate) fn consumers(state: &State, stream: &str) -> Vec<ConsumerRow> {
             consumer: consumer.clone(),
             offset,
             lag,
-            ahead_of_log: offset > state.last_offset(),
+            ahead_of_log: offset > log.head().max(log.trimmed()),
             trimmed_past: offset < log.trimmed(),
         }
     };

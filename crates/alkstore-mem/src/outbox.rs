@@ -1,10 +1,8 @@
 //! Outboxes: a queue under a reserved name, and its worker entry point.
 
-use std::error::Error as StdError;
-
-use alkstore::engine::outbox_queue;
 use alkstore::engine::stamps::OUTBOX;
-use alkstore::{Delivery, EnqueueOpts, Error, JobHandle, Outbox, Queue, Result, async_trait};
+use alkstore::engine::{outbox_queue, text};
+use alkstore::{Delivery, EnqueueOpts, JobHandle, Outbox, Queue, Result, async_trait};
 use serde_json::Value;
 
 use crate::conn::Conn;
@@ -44,20 +42,8 @@ impl Outbox for MemOutbox {
         let twin = Box::new(job.twin());
         match delivery.deliver(job).await {
             Ok(()) => twin.ack().await?,
-            Err(error) => twin.retry(Some(with_causes(&error)), None).await?,
+            Err(error) => twin.retry(Some(text::chain(&error)), None).await?,
         };
         Ok(true)
     }
-}
-
-/// An error with its causes, on one line.
-fn with_causes(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

@@ -14,8 +14,8 @@ use crate::conn::{Conn, State};
 use crate::lock::{self, MemLock};
 use crate::queue::enqueue;
 
-/// Schedules that one tick fires at most.
-const FIRE: usize = 64;
+/// Schedules that one tick fires, with up to 64 jobs each.
+const TICK: usize = 64;
 
 /// One run of `run_schedules`.
 #[derive(Debug)]
@@ -75,7 +75,10 @@ pub(crate) struct Registration<'a> {
 pub(crate) fn register(state: &mut State, new: Registration<'_>, interval_s: i64) -> ScheduleRow {
     let (next_fire_us, last_fire_us) = match state.schedules.get(new.name) {
         Some(old) if old.spec == new.spec => (old.next_fire_us, old.last_fire_us),
-        _ => (every::first(state.now_us, interval_s), None),
+        old => {
+            let last_fire_us = old.and_then(|old| old.last_fire_us);
+            (every::first(state.now_us, interval_s), last_fire_us)
+        }
     };
     let row = ScheduleRow {
         name: new.name.to_owned(),
@@ -100,12 +103,11 @@ pub(crate) fn tick(state: &mut State, token: i64) -> (Tick, Vec<String>) {
         return (Tick::Lost, Vec::new());
     }
     let now_us = state.now_us;
-    let due = |row: &&ScheduleRow| row.next_fire_us <= now_us;
-    let due: Vec<ScheduleRow> = state.schedules.values().filter(due).take(FIRE).cloned().collect();
-    let mut queues = Vec::new();
-    for row in due {
-        queues.extend(fire(state, row));
-    }
+    let is_due = |row: &&ScheduleRow| row.next_fire_us <= now_us;
+    let mut due: Vec<ScheduleRow> = state.schedules.values().filter(is_due).cloned().collect();
+    due.sort_by_key(|row| row.next_fire_us);
+    due.truncate(TICK);
+    let queues = due.into_iter().filter_map(|row| fire(state, row)).collect();
     let next_us = state.schedules.values().map(|row| row.next_fire_us).min();
     let tick = match next_us {
         Some(next_us) if next_us <= now_us => Tick::More,

@@ -188,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever ran through a store is gone from every table once it is done.
+    /// What is done leaves nothing in any table.
     #[tokio::test]
     async fn finished_work_leaves_no_residue() {
         let clock = ManualClock::at(1_700_000_000);

@@ -194,8 +194,9 @@ impl TxHandle for MemTx {
     }
 
     async fn commit(mut self: Box<Self>) -> Result<()> {
-        let staged = std::mem::take(&mut self.staged);
-        let wakes = self.conn.write(|state| staged.merge(state)).await?;
+        let Self { conn, staged } = &mut *self;
+        // Taken only in there: whoever gives up before leaves the rollback to `drop`.
+        let wakes = conn.write(|state| std::mem::take(staged).merge(state)).await?;
         for queue in &wakes.queues {
             self.conn.wake(Kind::Queue, queue);
         }

@@ -1,5 +1,6 @@
 //! Transactions of this engine hold no lock between calls: any number are open on one thread.
 
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -9,6 +10,10 @@ use serde_json::json;
 
 fn offsets(events: &[StreamEvent]) -> Vec<i64> {
     events.iter().map(|event| event.offset).collect()
+}
+
+async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx))).await
 }
 
 async fn next(receiver: &mut dyn EventReceiver) -> i64 {
@@ -59,8 +64,7 @@ async fn events_beyond_an_open_transactions_offset_wait_for_its_end() {
         assert_eq!(next(&mut *receiver).await, before);
         assert_eq!(receiver.try_recv().unwrap(), None);
         let mut waiting = Box::pin(receiver.recv());
-        let polled = std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx))).await;
-        assert!(polled.is_pending());
+        assert!(poll_once(&mut waiting).await.is_pending());
 
         let expected = if commits { vec![before, own, after] } else { vec![before, after] };
         if commits {
@@ -125,4 +129,45 @@ async fn closing_ends_open_transactions_and_what_they_held_back_can_be_drained()
     assert_eq!(next(&mut *receiver).await, kept);
     assert!(receiver.recv().await.is_none());
     assert!(matches!(receiver.try_recv(), Err(Error::Closed)));
+}
+
+/// Calls never wait here, so they yield now and then for the sake of other tasks.
+#[tokio::test(flavor = "current_thread")]
+async fn a_loop_of_calls_lets_other_tasks_go_on() {
+    let store = MemStore::new();
+    let queue = store.queue("q", QueueOpts::default()).await.unwrap();
+    let stream = store.stream("s").await.unwrap();
+    stream.publish_batch(vec![(None, json!(1)); 1_000]).await.unwrap();
+    let mut events = stream.subscribe("c").await.unwrap();
+    let busy =
+        tokio::spawn(
+            async move { while events.recv().await.is_some_and(|event| event.is_ok()) {} },
+        );
+    tokio::task::yield_now().await;
+    assert!(!busy.is_finished());
+    let calls = async { while queue.claim_one("w").await.is_ok() {} };
+    assert!(tokio::time::timeout(Duration::from_millis(1), calls).await.is_err());
+    busy.abort();
+    assert!(busy.await.unwrap_err().is_cancelled());
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_commit_that_is_given_up_is_a_rollback() {
+    let store = MemStore::new();
+    let stream = store.stream("s").await.unwrap();
+    let (mut committed, mut given_up) = (Vec::new(), 0);
+    for i in 0..1_000 {
+        let mut tx = store.begin_tx().await.unwrap();
+        let offset = tx.publish_tx("s", json!(i)).await.unwrap();
+        // It is pending when it was its turn to yield.
+        match poll_once(&mut tx.commit()).await {
+            Poll::Ready(outcome) => {
+                outcome.unwrap();
+                committed.push(offset);
+            }
+            Poll::Pending => given_up += 1,
+        }
+    }
+    assert!(given_up > 0);
+    assert_eq!(offsets(&stream.read_since(0, 2_000).await.unwrap()), committed);
 }

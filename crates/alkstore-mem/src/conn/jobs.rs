@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 use std::ops::Bound;
 
-use alkstore::engine::domain::{after, is_expired, whole_seconds};
+use alkstore::engine::domain::{US, after, is_expired, whole_seconds};
 use alkstore::engine::rows::JobRow;
 use alkstore::engine::stamps::Stamps;
 use alkstore::engine::wait::Readiness;
@@ -137,9 +137,9 @@ impl Row {
         self.claims
     }
 
-    /// Whether it waits for a time to come.
+    /// Whether time alone will make it ready.
     pub(crate) fn is_delayed(&self, now_us: i64) -> bool {
-        self.claim.is_none() && self.stamps.ready_us > now_us
+        self.claim.is_none() && self.stamps.ready_us > now_us && !self.is_exhausted()
     }
 
     fn admits(&self, fence: Fence) -> bool {
@@ -151,6 +151,11 @@ impl Row {
 
     fn due_us(&self) -> i64 {
         self.claim.as_ref().map_or(self.stamps.ready_us, |claim| claim.deadline_us)
+    }
+
+    /// Since when it has been waiting, if it is due.
+    fn since_us(&self) -> i64 {
+        self.due_us().max(self.stamps.run_at.saturating_mul(US))
     }
 
     fn is_exhausted(&self) -> bool {
@@ -326,18 +331,14 @@ impl Jobs {
         None
     }
 
-    /// What a claim would find.
+    /// Whether a claim would find a row to give out or to bury.
     pub(crate) fn readiness(&mut self, now_us: i64) -> Readiness {
         self.promote(now_us);
-        if self.first_ready(now_us).is_some() {
+        if self.first_ready(now_us).is_some() || self.first_exhausted(now_us).is_some() {
             return Readiness::Ready;
         }
-        self.next_due().map_or(Readiness::Idle, |us| Readiness::After(us.saturating_sub(now_us)))
-    }
-
-    /// When the next delayed row or claim comes due (µs).
-    pub(crate) fn next_due(&self) -> Option<i64> {
-        self.due.first().map(|(us, _)| *us)
+        let next = self.due.first().into_iter().chain(self.doomed.first()).min();
+        next.map_or(Readiness::Idle, |(us, _)| Readiness::After(us.saturating_sub(now_us)))
     }
 
     /// Moves a row that was taken out to the dead.
@@ -386,21 +387,22 @@ impl Jobs {
         self.ready.len() - gone.count()
     }
 
-    /// The earliest `run_at` of the rows that a claim could take now.
-    pub(crate) fn oldest_ready(&self, now_us: i64) -> Option<i64> {
-        let claimable = |key: &&ClaimOrder| {
-            self.live(key.2).is_some_and(|row| !is_expired(row.stamps.expires_at, now_us))
-        };
-        let mut oldest = None;
-        let mut after = Bound::Unbounded;
-        // One seek per priority: within one, the first row is the oldest.
-        while let Some(&(priority, run_at, _)) =
-            self.ready.range((after, Bound::Unbounded)).find(claimable)
-        {
-            oldest = Some(oldest.map_or(run_at, |at: i64| at.min(run_at)));
-            after = Bound::Excluded((priority, i64::MAX, i64::MAX));
+    /// Since when (µs) the longest-waiting row that a claim could take now has been ready.
+    pub(crate) fn ready_since(&self, now_us: i64) -> Option<i64> {
+        let mut since_us = i64::MAX;
+        let mut from = Bound::Unbounded;
+        while let Some(&(priority, ..)) = self.ready.range((from, Bound::Unbounded)).next() {
+            for (of, run_at, id) in self.ready.range((from, Bound::Unbounded)) {
+                // No row is ready before its `run_at`, and within a priority that only grows.
+                if *of != priority || run_at.saturating_mul(US) >= since_us {
+                    break;
+                }
+                let row = self.live(*id).filter(|row| !is_expired(row.stamps.expires_at, now_us));
+                since_us = row.map_or(since_us, |row| since_us.min(row.since_us()));
+            }
+            from = Bound::Excluded((priority, i64::MAX, i64::MAX));
         }
-        oldest
+        (since_us < i64::MAX).then_some(since_us)
     }
 
     /// Up to `limit` jobs beyond `after`, by id.

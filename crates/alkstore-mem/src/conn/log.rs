@@ -109,6 +109,11 @@ impl Log {
         trimmed
     }
 
+    /// The last event's offset; 0 if there is none.
+    pub(crate) fn head(&self) -> i64 {
+        self.events.last_key_value().map_or(0, |(offset, _)| *offset)
+    }
+
     pub(crate) fn trimmed(&self) -> i64 {
         self.trimmed
     }

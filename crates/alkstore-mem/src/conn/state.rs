@@ -40,11 +40,6 @@ impl State {
         self.last_offset
     }
 
-    /// The greatest offset that was ever given out.
-    pub(crate) fn last_offset(&self) -> i64 {
-        self.last_offset
-    }
-
     /// A fencing token above all others.
     pub(crate) fn next_token(&mut self) -> i64 {
         self.last_token += 1;

@@ -1,7 +1,5 @@
 //! The indexes against a look at every row, after each of many random steps.
 
-use alkstore::engine::domain::US;
-
 use super::*;
 
 const QUEUE: &str = "q";
@@ -80,10 +78,10 @@ fn claim(jobs: &mut Jobs, now_us: i64) -> Option<i64> {
 fn check_figures(jobs: &mut Jobs, now_us: i64) {
     jobs.promote(now_us);
     assert_eq!(jobs.count_ready(now_us), jobs.claimable(now_us).count());
-    let oldest = jobs.claimable(now_us).map(|(_, row)| row.stamps.run_at).min();
-    assert_eq!(jobs.oldest_ready(now_us), oldest);
-    let readiness = jobs.readiness(now_us);
-    assert_eq!(readiness == Readiness::Ready, oldest.is_some());
+    let since_us = jobs.claimable(now_us).map(|(_, row)| row.since_us()).min();
+    assert_eq!(jobs.ready_since(now_us), since_us);
+    let has_work = since_us.is_some() || jobs.first_exhausted(now_us).is_some();
+    assert_eq!(jobs.readiness(now_us) == Readiness::Ready, has_work);
     let ids: Vec<i64> = jobs.list(QUEUE, None, None, usize::MAX).iter().map(|job| job.id).collect();
     assert!(ids.is_sorted_by(|a, b| a < b));
     let (pending, processing, dead) = jobs.counts();
