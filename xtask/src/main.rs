@@ -17,7 +17,7 @@ use crate::steps::{cargo, run};
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask")]
+#[command(bin_name = "cargo xtask")]
 enum Command {
     /// Passes every check: format, lints, tidy, docs, tests, examples
     Test {
@@ -28,6 +28,7 @@ enum Command {
     /// Checks the rules that compilers do not know: layout, dependencies, words, sizes
     Tidy,
     /// Measures the engines against their floors
+    #[command(disable_help_flag = true)]
     Bench {
         /// Arguments of the benchmark, such as --quick or --help
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
