@@ -1,7 +1,8 @@
 //! The memory engine of [`alkstore`]: for unit tests and ephemeral work.
 //!
 //! It keeps the whole contract, rollback and concurrent claims included, and nothing after the
-//! process ends. It needs no thread, file or network, and takes any tokio runtime.
+//! process ends. It needs no thread, file or network, and no runtime but for waits on the
+//! machine's clock. Calls return without waiting; now and then one yields to other tasks.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> alkstore::Result<()> {

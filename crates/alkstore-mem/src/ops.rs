@@ -10,7 +10,7 @@ use alkstore::ops::{
 };
 use alkstore::{Job, JobState, Result, async_trait, validate_local_name, validate_shared_name};
 
-use crate::conn::{Row, State};
+use crate::conn::{Jobs, Row, State};
 use crate::lock;
 use crate::queue::{self, count};
 use crate::store::MemStore;
@@ -119,7 +119,7 @@ impl Operate for MemStore {
 pub(crate) fn queues(state: &mut State) -> Vec<QueueRow> {
     let now_us = state.now_us;
     let bounded = |n: usize| count(n).min(COUNT_BOUND);
-    let row = |(queue, jobs): (&String, &mut crate::conn::Jobs)| {
+    let row = |(queue, jobs): (&String, &mut Jobs)| {
         jobs.promote(now_us);
         let (pending, processing, dead) = jobs.counts();
         let since_us = jobs.ready_since(now_us);

@@ -7,7 +7,6 @@ use alkstore::engine::rows::ScheduleRow;
 use alkstore::engine::stamps::{PLAIN, of_schedule};
 use alkstore::engine::{SCHEDULER_LOCK, SCHEDULER_TTL_S, every};
 use alkstore::{Lock, Result, ScheduleOpts, async_trait};
-
 use tokio::task::yield_now;
 
 use crate::conn::{Conn, State};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use alkstore::engine::domain::whole_seconds;
 use alkstore::engine::hub::{Kind, Signal};
 use alkstore::{
     Error, EventReceiver, Result, StreamEvent, StreamHandle, async_trait, encode_payload,
@@ -174,7 +175,7 @@ pub(crate) struct Draft {
 impl Draft {
     /// The event, published now.
     pub(crate) fn publish(self, state: &State) -> Event {
-        let created_at = alkstore::engine::domain::whole_seconds(state.now_us);
+        let created_at = whole_seconds(state.now_us);
         Event { key: self.key, payload: self.payload, created_at }
     }
 }

@@ -5,6 +5,7 @@
 
 mod jobs;
 mod log;
+mod row;
 mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,8 +16,9 @@ use alkstore::engine::hub::{Hub, Kind, Signal};
 use alkstore::engine::store_closed;
 use tokio::task::coop::consume_budget;
 
-pub(crate) use jobs::{Fence, HandleId, Jobs, Row};
+pub(crate) use jobs::Jobs;
 pub(crate) use log::{Event, Log};
+pub(crate) use row::{Fence, HandleId, Row};
 pub(crate) use state::State;
 
 /// The state behind a store, its handles and its receivers. Clones are one.

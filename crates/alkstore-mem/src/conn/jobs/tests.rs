@@ -1,5 +1,8 @@
 //! The indexes against a look at every row, after each of many random steps.
 
+use alkstore::engine::domain::after;
+use alkstore::engine::stamps::Stamps;
+
 use super::*;
 
 const QUEUE: &str = "q";
