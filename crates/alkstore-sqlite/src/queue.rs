@@ -78,15 +78,14 @@ pub(crate) struct NewJob {
 }
 
 impl NewJob {
-    /// Encodes a job and resolves its options at this reading of the clock.
+    /// Resolves a job's options at this reading of the clock.
     pub(crate) fn new(
         now_us: i64,
         opts: &EnqueueOpts,
         queue: &QueueOpts,
-        payload: &Value,
-    ) -> Result<Self> {
-        let payload = encode_payload(payload)?;
-        Ok(Self { stamps: Stamps::resolve(opts, queue, now_us), payload })
+        payload: Vec<u8>,
+    ) -> Self {
+        Self { stamps: Stamps::resolve(opts, queue, now_us), payload }
     }
 
     /// Encodes a batch.
@@ -95,7 +94,10 @@ impl NewJob {
         jobs: &[(Value, EnqueueOpts)],
         queue: &QueueOpts,
     ) -> Result<Vec<Self>> {
-        jobs.iter().map(|(payload, opts)| Self::new(now_us, opts, queue, payload)).collect()
+        let new = |(payload, opts): &(Value, EnqueueOpts)| {
+            Ok(Self::new(now_us, opts, queue, encode_payload(payload)?))
+        };
+        jobs.iter().map(new).collect()
     }
 }
 
@@ -106,7 +108,9 @@ impl Queue for SqliteQueue {
     }
 
     async fn enqueue(&self, payload: Value, opts: EnqueueOpts) -> Result<i64> {
-        let job = NewJob::new(self.shared.core.clock.now_us(), &opts, &self.opts, &payload)?;
+        let payload = encode_payload(&payload)?;
+        let now_us = self.shared.core.clock.now_us();
+        let job = NewJob::new(now_us, &opts, &self.opts, payload);
         let queue = self.shared.name.clone();
         self.shared.core.write_one(move |write| enqueue(write, &queue, &job)).await
     }

@@ -6,7 +6,7 @@ use alkstore::engine::clock::Clock;
 use alkstore::engine::hub::{Kind, Signal};
 use alkstore::engine::leader::{Leader, Tick};
 use alkstore::engine::rows::ScheduleRow;
-use alkstore::engine::stamps::{PLAIN, Stamps, of_schedule};
+use alkstore::engine::stamps::{PLAIN, of_schedule};
 use alkstore::engine::{SCHEDULER_LOCK, SCHEDULER_TTL_S, every};
 use alkstore::{Lock, Result, Schedule, ScheduleOpts, async_trait};
 use rusqlite::params;
@@ -138,10 +138,8 @@ fn fire(write: &mut Write<'_>, schedule: &ScheduleRow, now_us: i64) -> rusqlite:
     let Some(due) = every::due(schedule.next_fire_us, interval_s, now_us) else {
         return Ok(());
     };
-    let job = NewJob {
-        stamps: Stamps::resolve(&of_schedule(&schedule.opts), &PLAIN, now_us),
-        payload: schedule.payload.clone(),
-    };
+    let opts = of_schedule(&schedule.opts);
+    let job = NewJob::new(now_us, &opts, &PLAIN, schedule.payload.clone());
     let queue: Arc<str> = schedule.queue.as_str().into();
     for _ in 0..due.fires {
         enqueue(write, &queue, &job)?;

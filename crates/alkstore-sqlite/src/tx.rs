@@ -8,7 +8,7 @@ use alkstore::engine::outbox_queue;
 use alkstore::engine::stamps::{OUTBOX, PLAIN};
 use alkstore::{
     EnqueueOpts, Job, QueueOpts, Result, StreamEvent, TxHandle, async_trait, encode_payload,
-    validate_local_name, validate_shared_name,
+    encode_payload_text, validate_local_name, validate_shared_name,
 };
 use serde_json::Value;
 
@@ -73,16 +73,57 @@ impl SqliteTx {
             .await
     }
 
+    /// Enqueues a payload that is JSON text, which is stored as it is.
+    ///
+    /// # Errors
+    /// As [`TxHandle::enqueue_tx`] and
+    /// [`encode_payload_text`](alkstore::encode_payload_text).
+    pub async fn enqueue_text_tx(
+        &mut self,
+        queue: &str,
+        opts: EnqueueOpts,
+        payload: &str,
+    ) -> Result<i64> {
+        validate_shared_name(queue)?;
+        self.enqueue(queue.to_owned(), &PLAIN, &opts, encode_payload_text(payload)?).await
+    }
+
+    /// Publishes a payload that is JSON text, which is stored as it is.
+    ///
+    /// # Errors
+    /// As [`TxHandle::publish_with_key_tx`] and
+    /// [`encode_payload_text`](alkstore::encode_payload_text).
+    pub async fn publish_text_tx(
+        &mut self,
+        stream: &str,
+        key: Option<String>,
+        payload: &str,
+    ) -> Result<i64> {
+        validate_shared_name(stream)?;
+        self.publish(stream, key, encode_payload_text(payload)?).await
+    }
+
     async fn enqueue(
         &mut self,
         queue: String,
         defaults: &QueueOpts,
         opts: &EnqueueOpts,
-        payload: &Value,
+        payload: Vec<u8>,
     ) -> Result<i64> {
-        let job = NewJob::new(Clock::System.now_us(), opts, defaults, payload)?;
+        let job = NewJob::new(Clock::System.now_us(), opts, defaults, payload);
         let queue: Arc<str> = queue.into();
         self.lease.step_one(move |write| enqueue(write, &queue, &job)).await
+    }
+
+    async fn publish(
+        &mut self,
+        stream: &str,
+        key: Option<String>,
+        payload: Vec<u8>,
+    ) -> Result<i64> {
+        let event = NewEvent::new(Clock::System.now_us(), key, payload)?;
+        let stream: Arc<str> = stream.into();
+        self.lease.step_one(move |write| publish(write, &stream, &event)).await
     }
 }
 
@@ -90,7 +131,7 @@ impl SqliteTx {
 impl TxHandle for SqliteTx {
     async fn enqueue_tx(&mut self, queue: &str, opts: EnqueueOpts, payload: Value) -> Result<i64> {
         validate_shared_name(queue)?;
-        self.enqueue(queue.to_owned(), &PLAIN, &opts, &payload).await
+        self.enqueue(queue.to_owned(), &PLAIN, &opts, encode_payload(&payload)?).await
     }
 
     async fn publish_tx(&mut self, stream: &str, payload: Value) -> Result<i64> {
@@ -104,9 +145,7 @@ impl TxHandle for SqliteTx {
         payload: Value,
     ) -> Result<i64> {
         validate_shared_name(stream)?;
-        let event = NewEvent::new(Clock::System.now_us(), key, &payload)?;
-        let stream: Arc<str> = stream.into();
-        self.lease.step_one(move |write| publish(write, &stream, &event)).await
+        self.publish(stream, key, encode_payload(&payload)?).await
     }
 
     async fn notify_tx(&mut self, channel: &str, payload: Value) -> Result<()> {
@@ -172,7 +211,7 @@ impl TxHandle for SqliteTx {
         payload: Value,
     ) -> Result<i64> {
         validate_shared_name(outbox)?;
-        self.enqueue(outbox_queue(outbox), &OUTBOX, &opts, &payload).await
+        self.enqueue(outbox_queue(outbox), &OUTBOX, &opts, encode_payload(&payload)?).await
     }
 
     async fn enqueue_batch_tx(

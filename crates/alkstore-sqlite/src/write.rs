@@ -1,15 +1,14 @@
 //! The closure form of a transaction: many share one commit.
 
 use std::fmt;
-use std::sync::Arc;
 
 use alkstore::engine::clock::Clock;
 use alkstore::engine::domain::extent;
 use alkstore::engine::outbox_queue;
 use alkstore::engine::stamps::{OUTBOX, PLAIN};
 use alkstore::{
-    EnqueueOpts, Job, Result, StreamEvent, encode_payload, validate_local_name,
-    validate_shared_name,
+    EnqueueOpts, Job, QueueOpts, Result, StreamEvent, encode_payload, encode_payload_text,
+    validate_local_name, validate_shared_name,
 };
 use rusqlite::Connection;
 use serde_json::Value;
@@ -95,8 +94,16 @@ impl SqliteWrite<'_, '_> {
     /// As there.
     pub fn enqueue(&mut self, queue: &str, opts: EnqueueOpts, payload: Value) -> Result<i64> {
         validate_shared_name(queue)?;
-        let job = queue::NewJob::new(Clock::System.now_us(), &opts, &PLAIN, &payload)?;
-        queue::enqueue(self.write, &queue.into(), &job).map_err(sqlite_error)
+        self.enqueue_bytes(queue, &PLAIN, &opts, encode_payload(&payload)?)
+    }
+
+    /// Enqueues a payload that is JSON text, which is stored as it is.
+    ///
+    /// # Errors
+    /// As [`enqueue`](Self::enqueue) and [`encode_payload_text`].
+    pub fn enqueue_text(&mut self, queue: &str, opts: EnqueueOpts, payload: &str) -> Result<i64> {
+        validate_shared_name(queue)?;
+        self.enqueue_bytes(queue, &PLAIN, &opts, encode_payload_text(payload)?)
     }
 
     /// See [`TxHandle::enqueue_batch_tx`](alkstore::TxHandle::enqueue_batch_tx).
@@ -124,9 +131,32 @@ impl SqliteWrite<'_, '_> {
         payload: Value,
     ) -> Result<i64> {
         validate_shared_name(outbox)?;
-        let job = queue::NewJob::new(Clock::System.now_us(), &opts, &OUTBOX, &payload)?;
-        let queue: Arc<str> = outbox_queue(outbox).into();
-        queue::enqueue(self.write, &queue, &job).map_err(sqlite_error)
+        self.enqueue_bytes(&outbox_queue(outbox), &OUTBOX, &opts, encode_payload(&payload)?)
+    }
+
+    /// Enqueues a payload that is JSON text into an outbox.
+    ///
+    /// # Errors
+    /// As [`outbox_enqueue`](Self::outbox_enqueue) and [`encode_payload_text`].
+    pub fn outbox_enqueue_text(
+        &mut self,
+        outbox: &str,
+        opts: EnqueueOpts,
+        payload: &str,
+    ) -> Result<i64> {
+        validate_shared_name(outbox)?;
+        self.enqueue_bytes(&outbox_queue(outbox), &OUTBOX, &opts, encode_payload_text(payload)?)
+    }
+
+    fn enqueue_bytes(
+        &mut self,
+        queue: &str,
+        defaults: &QueueOpts,
+        opts: &EnqueueOpts,
+        payload: Vec<u8>,
+    ) -> Result<i64> {
+        let job = queue::NewJob::new(Clock::System.now_us(), opts, defaults, payload);
+        queue::enqueue(self.write, &queue.into(), &job).map_err(sqlite_error)
     }
 
     /// See [`TxHandle::publish_tx`](alkstore::TxHandle::publish_tx).
@@ -148,7 +178,30 @@ impl SqliteWrite<'_, '_> {
         payload: Value,
     ) -> Result<i64> {
         validate_shared_name(stream)?;
-        let event = stream::NewEvent::new(Clock::System.now_us(), key, &payload)?;
+        self.publish_bytes(stream, key, encode_payload(&payload)?)
+    }
+
+    /// Publishes a payload that is JSON text, which is stored as it is.
+    ///
+    /// # Errors
+    /// As [`publish_with_key`](Self::publish_with_key) and [`encode_payload_text`].
+    pub fn publish_text(
+        &mut self,
+        stream: &str,
+        key: Option<String>,
+        payload: &str,
+    ) -> Result<i64> {
+        validate_shared_name(stream)?;
+        self.publish_bytes(stream, key, encode_payload_text(payload)?)
+    }
+
+    fn publish_bytes(
+        &mut self,
+        stream: &str,
+        key: Option<String>,
+        payload: Vec<u8>,
+    ) -> Result<i64> {
+        let event = stream::NewEvent::new(Clock::System.now_us(), key, payload)?;
         stream::publish(self.write, &stream.into(), &event).map_err(sqlite_error)
     }
 

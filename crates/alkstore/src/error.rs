@@ -54,6 +54,21 @@ pub enum Error {
 }
 
 impl Error {
+    /// An application's own failure, for closures that must return this type.
+    ///
+    /// It is a [`Database`](Self::Database) error with the given cause, not transient.
+    ///
+    /// ```
+    /// use alkstore::{Error, JobHandle};
+    /// let mut deliver = |_job: Box<dyn JobHandle>| async {
+    ///     Err::<(), _>(Error::other("the endpoint answered 503"))
+    /// };
+    /// # let _: &mut dyn alkstore::Delivery = &mut deliver;
+    /// ```
+    pub fn other(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        DatabaseError::new(cause.into(), false).into()
+    }
+
     /// Whether the same call may succeed if it is made again.
     ///
     /// True for a busy database, a serialization failure, a deadlock, a lost connection and an

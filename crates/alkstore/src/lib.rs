@@ -25,7 +25,7 @@ pub use lock::Lock;
 pub use name::{LISTENER_RECONNECTED, RESERVED_PREFIX, validate_local_name, validate_shared_name};
 pub use notify::{Wake, WakeReceiver};
 pub use outbox::{Delivery, Outbox};
-pub use payload::encode_payload;
+pub use payload::{encode_payload, encode_payload_text};
 pub use queue::{EnqueueOpts, Queue, QueueOpts};
 pub use schedule::{Schedule, ScheduleOpts};
 pub use stop::StopToken;

@@ -30,6 +30,25 @@ pub fn encode_payload(payload: &Value) -> Result<Vec<u8>> {
     Ok(serde_json::to_vec(payload)?)
 }
 
+/// Checks a payload that arrives as JSON text, and returns its bytes as they are.
+///
+/// The order of keys and the digits of numbers, which a [`Value`] would not keep, survive.
+///
+/// # Errors
+/// [`Error::Codec`](crate::Error::Codec) for what is not JSON, is nested more than 127 arrays and
+/// objects deep, or holds a number beyond a double's range.
+///
+/// ```
+/// let text = r#"{"b": 1, "a": 12345678901234567890123}"#;
+/// assert_eq!(alkstore::encode_payload_text(text)?, text.as_bytes());
+/// assert!(alkstore::encode_payload_text("{").is_err());
+/// # Ok::<(), alkstore::Error>(())
+/// ```
+pub fn encode_payload_text(text: &str) -> Result<Vec<u8>> {
+    serde_json::from_str::<Value>(text)?;
+    Ok(text.as_bytes().to_vec())
+}
+
 pub(crate) fn decode_payload<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     Ok(serde_json::from_slice(bytes)?)
 }
@@ -73,6 +92,21 @@ mod tests {
             let value = nested(levels);
             assert!(matches!(encode_payload(&value), Err(Error::Codec(_))), "{levels}");
         }
+    }
+
+    #[test]
+    fn text_is_accepted_if_it_can_be_read_back() {
+        for good in [" {\"b\":1,\"a\":1e3} ", "null", "\"\\u0000\"", &"[".repeat(127)] {
+            let text = format!("{good}{}", "]".repeat(good.matches('[').count()));
+            let bytes = encode_payload_text(&text).unwrap();
+            assert_eq!(bytes, text.as_bytes());
+            assert!(decode_payload::<Value>(&bytes).is_ok(), "{good}");
+        }
+        for bad in ["", " ", "{} {}", "nul", "1e999", "\"\\ud800\"", "\u{feff}1"] {
+            assert!(matches!(encode_payload_text(bad), Err(Error::Codec(_))), "{bad}");
+        }
+        let deep = format!("{}{}", "[".repeat(128), "]".repeat(128));
+        assert!(matches!(encode_payload_text(&deep), Err(Error::Codec(_))));
     }
 
     #[test]
