@@ -5,9 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use alkstore::Store;
-use alkstore::async_trait;
-use alkstore::ops::{Inspect, Operate};
+use alkstore::ops::{Inspect, Operate, QueueAddress, QueueKind};
+use alkstore::{EnqueueOpts, QueueOpts, Store, async_trait};
 use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -96,6 +95,22 @@ impl Durability {
 pub(crate) trait Engine: Store + Inspect + Operate {
     /// Closes the store: what is open is rolled back, its threads end.
     async fn shut_down(&self);
+
+    /// Enqueues payloads that are JSON text, as they are, all or none. An outbox has stamps of
+    /// its own.
+    async fn enqueue_texts(
+        &self,
+        queue: &QueueAddress,
+        stamps: &QueueOpts,
+        jobs: Vec<(String, EnqueueOpts)>,
+    ) -> alkstore::Result<Vec<i64>>;
+
+    /// Publishes payloads that are JSON text, as they are, all or none.
+    async fn publish_texts(
+        &self,
+        stream: &str,
+        events: Vec<(Option<String>, String)>,
+    ) -> alkstore::Result<Vec<i64>>;
 }
 
 /// An open store and what it is.
@@ -165,6 +180,26 @@ mod sqlite {
     impl Engine for SqliteStore {
         async fn shut_down(&self) {
             self.close().await;
+        }
+
+        async fn enqueue_texts(
+            &self,
+            queue: &QueueAddress,
+            stamps: &QueueOpts,
+            jobs: Vec<(String, EnqueueOpts)>,
+        ) -> alkstore::Result<Vec<i64>> {
+            match queue.kind {
+                QueueKind::Outbox => self.outbox_enqueue_text_batch(&queue.name, jobs).await,
+                _ => self.enqueue_text_batch(&queue.name, stamps, jobs).await,
+            }
+        }
+
+        async fn publish_texts(
+            &self,
+            stream: &str,
+            events: Vec<(Option<String>, String)>,
+        ) -> alkstore::Result<Vec<i64>> {
+            self.publish_text_batch(stream, events).await
         }
     }
 }

@@ -1,6 +1,5 @@
-//! JSON that arrives as text, and the one place where it becomes a payload.
+//! JSON that arrives as text: checked, and kept as it is.
 
-use alkstore::{EnqueueOpts, Queue, Store, StreamHandle};
 use anyhow::{Context, Result, anyhow};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -42,6 +41,11 @@ impl JsonText {
         Ok(Some(key))
     }
 
+    /// The text, for calls that store it as it is.
+    pub(crate) fn into_text(self) -> String {
+        self.0
+    }
+
     /// As a value, for calls that take nothing else.
     pub(crate) fn value(&self) -> Result<Value> {
         serde_json::from_str(&self.0).map_err(|error| fault(&self.0, &error))
@@ -57,43 +61,6 @@ fn fault(text: &str, error: &serde_json::Error) -> anyhow::Error {
     } else {
         anyhow!("{what}, at column {}", error.column())
     }
-}
-
-/// Enqueues all jobs or none.
-pub(crate) async fn enqueue(
-    queue: &dyn Queue,
-    opts: &EnqueueOpts,
-    payloads: &[JsonText],
-) -> Result<Vec<i64>> {
-    let jobs: Result<Vec<_>> =
-        payloads.iter().map(|text| Ok((text.value()?, opts.clone()))).collect();
-    Ok(queue.enqueue_batch(jobs?).await?)
-}
-
-/// Enqueues all deliveries or none.
-pub(crate) async fn enqueue_outbox(
-    store: &dyn Store,
-    outbox: &str,
-    opts: &EnqueueOpts,
-    payloads: &[JsonText],
-) -> Result<Vec<i64>> {
-    let mut tx = store.begin_tx().await?;
-    let mut ids = Vec::with_capacity(payloads.len());
-    for text in payloads {
-        ids.push(tx.outbox_enqueue_tx(outbox, opts.clone(), text.value()?).await?);
-    }
-    tx.commit().await?;
-    Ok(ids)
-}
-
-/// Publishes all events or none.
-pub(crate) async fn publish(
-    stream: &dyn StreamHandle,
-    events: &[(Option<String>, JsonText)],
-) -> Result<Vec<i64>> {
-    let events: Result<Vec<_>> =
-        events.iter().map(|(key, text)| Ok((key.clone(), text.value()?))).collect();
-    Ok(stream.publish_batch(events?).await?)
 }
 
 #[cfg(test)]

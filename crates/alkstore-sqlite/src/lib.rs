@@ -29,14 +29,13 @@ mod notify;
 mod ops;
 mod opts;
 mod outbox;
-#[cfg(test)]
-mod plans;
 mod queue;
 mod rows;
 mod schedule;
 mod sql;
 mod store;
 mod stream;
+mod text;
 mod tx;
 mod wake;
 mod write;

@@ -25,7 +25,9 @@ impl Inspect for SqliteStore {
     async fn queues(&self) -> Result<Vec<QueueInfo>> {
         let now_us = self.core.clock.now_us();
         let rows = self.core.read(move |session| queues(session, now_us)).await?;
-        Ok(rows.into_iter().map(QueueInfo::from).collect())
+        let mut queues: Vec<QueueInfo> = rows.into_iter().map(QueueInfo::from).collect();
+        queues.sort_by_cached_key(QueueInfo::address);
+        Ok(queues)
     }
 
     async fn jobs(

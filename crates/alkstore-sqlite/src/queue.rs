@@ -219,13 +219,13 @@ fn insert(
     now_us: i64,
 ) -> rusqlite::Result<()> {
     let NewJob { stamps, payload } = job;
-    let lane = if is_expired(stamps.expires_at, now_us) {
-        PARKED
-    } else if stamps.ready_us <= now_us && stamps.max_attempts > 0 {
-        READY
-    } else {
+    let lane = if stamps.ready_us > now_us || stamps.max_attempts <= 0 {
         // A job without attempts is never ready: the claim that finds it due buries it.
         TIMED
+    } else if is_expired(stamps.expires_at, now_us) {
+        PARKED
+    } else {
+        READY
     };
     statement.execute((
         id,

@@ -8,7 +8,7 @@ use alkstore::engine::outbox_queue;
 use alkstore::engine::stamps::{OUTBOX, PLAIN};
 use alkstore::{
     EnqueueOpts, Job, QueueOpts, Result, StreamEvent, TxHandle, async_trait, encode_payload,
-    encode_payload_text, validate_local_name, validate_shared_name,
+    validate_local_name, validate_shared_name,
 };
 use serde_json::Value;
 
@@ -71,36 +71,6 @@ impl SqliteTx {
                 f(write.connection())
             })
             .await
-    }
-
-    /// Enqueues a payload that is JSON text, which is stored as it is.
-    ///
-    /// # Errors
-    /// As [`TxHandle::enqueue_tx`] and
-    /// [`encode_payload_text`](alkstore::encode_payload_text).
-    pub async fn enqueue_text_tx(
-        &mut self,
-        queue: &str,
-        opts: EnqueueOpts,
-        payload: &str,
-    ) -> Result<i64> {
-        validate_shared_name(queue)?;
-        self.enqueue(queue.to_owned(), &PLAIN, &opts, encode_payload_text(payload)?).await
-    }
-
-    /// Publishes a payload that is JSON text, which is stored as it is.
-    ///
-    /// # Errors
-    /// As [`TxHandle::publish_with_key_tx`] and
-    /// [`encode_payload_text`](alkstore::encode_payload_text).
-    pub async fn publish_text_tx(
-        &mut self,
-        stream: &str,
-        key: Option<String>,
-        payload: &str,
-    ) -> Result<i64> {
-        validate_shared_name(stream)?;
-        self.publish(stream, key, encode_payload_text(payload)?).await
     }
 
     async fn enqueue(

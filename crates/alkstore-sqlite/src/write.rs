@@ -7,8 +7,8 @@ use alkstore::engine::domain::extent;
 use alkstore::engine::outbox_queue;
 use alkstore::engine::stamps::{OUTBOX, PLAIN};
 use alkstore::{
-    EnqueueOpts, Job, QueueOpts, Result, StreamEvent, encode_payload, encode_payload_text,
-    validate_local_name, validate_shared_name,
+    EnqueueOpts, Job, QueueOpts, Result, StreamEvent, encode_payload, validate_local_name,
+    validate_shared_name,
 };
 use rusqlite::Connection;
 use serde_json::Value;
@@ -97,15 +97,6 @@ impl SqliteWrite<'_, '_> {
         self.enqueue_bytes(queue, &PLAIN, &opts, encode_payload(&payload)?)
     }
 
-    /// Enqueues a payload that is JSON text, which is stored as it is.
-    ///
-    /// # Errors
-    /// As [`enqueue`](Self::enqueue) and [`encode_payload_text`].
-    pub fn enqueue_text(&mut self, queue: &str, opts: EnqueueOpts, payload: &str) -> Result<i64> {
-        validate_shared_name(queue)?;
-        self.enqueue_bytes(queue, &PLAIN, &opts, encode_payload_text(payload)?)
-    }
-
     /// See [`TxHandle::enqueue_batch_tx`](alkstore::TxHandle::enqueue_batch_tx).
     ///
     /// # Errors
@@ -132,20 +123,6 @@ impl SqliteWrite<'_, '_> {
     ) -> Result<i64> {
         validate_shared_name(outbox)?;
         self.enqueue_bytes(&outbox_queue(outbox), &OUTBOX, &opts, encode_payload(&payload)?)
-    }
-
-    /// Enqueues a payload that is JSON text into an outbox.
-    ///
-    /// # Errors
-    /// As [`outbox_enqueue`](Self::outbox_enqueue) and [`encode_payload_text`].
-    pub fn outbox_enqueue_text(
-        &mut self,
-        outbox: &str,
-        opts: EnqueueOpts,
-        payload: &str,
-    ) -> Result<i64> {
-        validate_shared_name(outbox)?;
-        self.enqueue_bytes(&outbox_queue(outbox), &OUTBOX, &opts, encode_payload_text(payload)?)
     }
 
     fn enqueue_bytes(
@@ -179,20 +156,6 @@ impl SqliteWrite<'_, '_> {
     ) -> Result<i64> {
         validate_shared_name(stream)?;
         self.publish_bytes(stream, key, encode_payload(&payload)?)
-    }
-
-    /// Publishes a payload that is JSON text, which is stored as it is.
-    ///
-    /// # Errors
-    /// As [`publish_with_key`](Self::publish_with_key) and [`encode_payload_text`].
-    pub fn publish_text(
-        &mut self,
-        stream: &str,
-        key: Option<String>,
-        payload: &str,
-    ) -> Result<i64> {
-        validate_shared_name(stream)?;
-        self.publish_bytes(stream, key, encode_payload_text(payload)?)
     }
 
     fn publish_bytes(

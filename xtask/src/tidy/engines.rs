@@ -9,8 +9,19 @@ const ROWS: [&str; 10] =
     ["store", "tx", "notify", "stream", "queue", "job", "outbox", "lock", "schedule", "ops"];
 
 /// What an engine may have besides; its machinery goes nowhere else.
-const MACHINERY: [&str; 10] =
-    ["lib", "opts", "error", "conn", "wake", "write", "migrate", "functions", "rows", "sql"];
+const MACHINERY: [&str; 11] = [
+    "lib",
+    "opts",
+    "error",
+    "conn",
+    "wake",
+    "write",
+    "migrate",
+    "functions",
+    "text",
+    "rows",
+    "sql",
+];
 
 /// The text of record, with a heading for each row.
 const CONTRACT: &str = "docs/contract.md";

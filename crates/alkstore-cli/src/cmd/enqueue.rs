@@ -1,13 +1,13 @@
 //! `alkstore enqueue`: one job, or one per line of standard input.
 
 use alkstore::ops::{QueueAddress, QueueKind};
-use alkstore::{EnqueueOpts, QueueOpts};
+use alkstore::{EnqueueOpts, QueueOpts, validate_shared_name};
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::connect::Engine;
 use crate::input::in_batches;
-use crate::json_text::{self, JsonText};
+use crate::json_text::JsonText;
 use crate::output::{Output, count, shown};
 use crate::report::Usage;
 
@@ -49,7 +49,7 @@ pub(crate) struct Args {
 
 /// Enqueues and prints the ids.
 pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Result<()> {
-    let target = Target::new(&args, store).await?;
+    let target = Target::new(&args, store)?;
     if let Some(payload) = &args.payload {
         let ids = target.enqueue(vec![JsonText::parse(payload)?]).await?;
         return report(&args.queue, &ids, out);
@@ -73,13 +73,14 @@ pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Res
 struct Target<'a> {
     store: &'a dyn Engine,
     address: QueueAddress,
-    queue: Option<Box<dyn alkstore::Queue>>,
+    stamps: QueueOpts,
     opts: EnqueueOpts,
 }
 
 impl<'a> Target<'a> {
-    async fn new(args: &Args, store: &'a dyn Engine) -> Result<Self> {
+    fn new(args: &Args, store: &'a dyn Engine) -> Result<Self> {
         let address = QueueAddress::parse(&args.queue);
+        validate_shared_name(&address.name)?;
         let defaults = QueueOpts::default();
         let stamps = QueueOpts {
             visibility_timeout_s: args.visibility.unwrap_or(defaults.visibility_timeout_s),
@@ -88,18 +89,14 @@ impl<'a> Target<'a> {
             ..defaults
         };
         let stamped = args.visibility.or(args.backoff).or(args.retention).is_some();
-        let queue = match address.kind {
-            QueueKind::Queue => Some(store.queue(&address.name, stamps).await?),
-            _ if stamped => {
-                return Err(Usage(
-                    "an outbox has stamps of its own: leave out --visibility, --backoff and \
-                     --retention"
-                        .to_owned(),
-                )
-                .into());
-            }
-            _ => None,
-        };
+        if address.kind == QueueKind::Outbox && stamped {
+            return Err(Usage(
+                "an outbox has stamps of its own: leave out --visibility, --backoff and \
+                 --retention"
+                    .to_owned(),
+            )
+            .into());
+        }
         let opts = EnqueueOpts {
             delay: args.delay,
             run_at: args.run_at,
@@ -107,17 +104,13 @@ impl<'a> Target<'a> {
             max_attempts: args.max_attempts,
             expires: args.expires,
         };
-        Ok(Self { store, address, queue, opts })
+        Ok(Self { store, address, stamps, opts })
     }
 
     async fn enqueue(&self, payloads: Vec<JsonText>) -> Result<Vec<i64>> {
-        match &self.queue {
-            Some(queue) => json_text::enqueue(&**queue, &self.opts, &payloads).await,
-            None => {
-                let outbox = &self.address.name;
-                json_text::enqueue_outbox(self.store, outbox, &self.opts, &payloads).await
-            }
-        }
+        let job = |payload: JsonText| (payload.into_text(), self.opts.clone());
+        let jobs = payloads.into_iter().map(job).collect();
+        Ok(self.store.enqueue_texts(&self.address, &self.stamps, jobs).await?)
     }
 }
 

@@ -1,11 +1,12 @@
 //! `alkstore publish`: one event, or one per line of standard input.
 
+use alkstore::validate_shared_name;
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::connect::Engine;
 use crate::input::in_batches;
-use crate::json_text::{self, JsonText};
+use crate::json_text::JsonText;
 use crate::output::{Output, count, shown};
 
 #[derive(clap::Args)]
@@ -27,7 +28,7 @@ pub(crate) struct Args {
 
 /// Publishes and prints the offsets.
 pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Result<()> {
-    let stream = store.stream(&args.stream).await?;
+    validate_shared_name(&args.stream)?;
     let (key, field) = (args.key.clone(), args.key_field.clone());
     let parse = move |text: &str| {
         let payload = JsonText::parse(text)?;
@@ -35,19 +36,19 @@ pub(crate) async fn run(args: Args, store: &dyn Engine, out: &mut Output) -> Res
             Some(field) => payload.key(field)?,
             None => key.clone(),
         };
-        Ok((key, payload))
+        Ok((key, payload.into_text()))
     };
     if let Some(payload) = &args.payload {
-        let offsets = json_text::publish(&*stream, &[parse(payload)?]).await?;
+        let offsets = store.publish_texts(&args.stream, vec![parse(payload)?]).await?;
         return report(&args.stream, &offsets, out);
     }
     let mut keyless = 0;
     let stored = in_batches(args.batch, parse, async |events| {
-        let offsets = json_text::publish(&*stream, &events).await?;
+        keyless += events.iter().filter(|(key, _)| key.is_none()).count() as u64;
+        let offsets = store.publish_texts(&args.stream, events).await?;
         if out.is_json() {
             report(&args.stream, &offsets, out)?;
         }
-        keyless += events.iter().filter(|(key, _)| key.is_none()).count() as u64;
         Ok(offsets)
     })
     .await?;

@@ -81,3 +81,21 @@ fn trimming_spares_what_a_consumer_has_not_read() {
     let consumers = program.json(&["streams", "s"]);
     assert_eq!(consumers[0]["trimmed_past"], true);
 }
+
+/// Key order, spaces and digits that a value would not keep.
+#[test]
+fn payloads_are_kept_byte_for_byte() {
+    let program = Program::new();
+    let text = r#"{"b":  12345678901234567890123456789, "a": 1.50, "a": "\u00fc"}"#;
+    program.ok(&["publish", "raw", text]);
+    program.ok_with(&["publish", "raw"], &format!("{text}\n"));
+    program.ok(&["enqueue", "raw", text]);
+    program.ok(&["enqueue", "outbox:raw", text]);
+    for command in [&["tail", "raw"][..], &["jobs", "raw"], &["jobs", "outbox:raw"]] {
+        let shown = program.ok(&[command, &["--json"]].concat());
+        assert!(
+            shown.lines().count() > 0 && shown.lines().all(|line| line.contains(text)),
+            "{shown}"
+        );
+    }
+}
