@@ -44,17 +44,21 @@ pub(crate) struct NewEvent {
 }
 
 impl NewEvent {
-    /// Checks an event, created at this reading of the clock.
-    pub(crate) fn new(now_us: i64, key: Option<String>, payload: Vec<u8>) -> Result<Self> {
+    /// Checks an event, its key first, created at this reading of the clock.
+    pub(crate) fn new(
+        now_us: i64,
+        key: Option<String>,
+        payload: impl FnOnce() -> Result<Vec<u8>>,
+    ) -> Result<Self> {
         if let Some(key) = &key {
             validate_local_name(key)?;
         }
-        Ok(Self { key, payload, created_at: whole_seconds(now_us) })
+        Ok(Self { key, payload: payload()?, created_at: whole_seconds(now_us) })
     }
 
     /// Checks and encodes a batch.
     pub(crate) fn batch(now_us: i64, events: Vec<(Option<String>, Value)>) -> Result<Vec<Self>> {
-        let new = |(key, payload): (_, Value)| Self::new(now_us, key, encode_payload(&payload)?);
+        let new = |(key, payload): (_, Value)| Self::new(now_us, key, || encode_payload(&payload));
         events.into_iter().map(new).collect()
     }
 }
@@ -70,7 +74,7 @@ impl StreamHandle for SqliteStream {
     }
 
     async fn publish_with_key(&self, key: Option<String>, payload: Value) -> Result<i64> {
-        let event = NewEvent::new(self.core.clock.now_us(), key, encode_payload(&payload)?)?;
+        let event = NewEvent::new(self.core.clock.now_us(), key, || encode_payload(&payload))?;
         let stream = self.name.clone();
         self.core.write_one(move |write| publish(write, &stream, &event)).await
     }

@@ -66,7 +66,7 @@ impl SqliteStore {
         validate_shared_name(stream)?;
         let now_us = self.core.clock.now_us();
         let new =
-            |(key, text): (_, String)| NewEvent::new(now_us, key, encode_payload_text(&text)?);
+            |(key, text): (_, String)| NewEvent::new(now_us, key, || encode_payload_text(&text));
         let events: Vec<_> = events.into_iter().map(new).collect::<Result<_>>()?;
         let stream: Arc<str> = stream.into();
         self.core.write(move |write| publish_batch(write, &stream, &events)).await

@@ -84,17 +84,6 @@ impl SqliteTx {
         let queue: Arc<str> = queue.into();
         self.lease.step_one(move |write| enqueue(write, &queue, &job)).await
     }
-
-    async fn publish(
-        &mut self,
-        stream: &str,
-        key: Option<String>,
-        payload: Vec<u8>,
-    ) -> Result<i64> {
-        let event = NewEvent::new(Clock::System.now_us(), key, payload)?;
-        let stream: Arc<str> = stream.into();
-        self.lease.step_one(move |write| publish(write, &stream, &event)).await
-    }
 }
 
 #[async_trait]
@@ -115,7 +104,9 @@ impl TxHandle for SqliteTx {
         payload: Value,
     ) -> Result<i64> {
         validate_shared_name(stream)?;
-        self.publish(stream, key, encode_payload(&payload)?).await
+        let event = NewEvent::new(Clock::System.now_us(), key, || encode_payload(&payload))?;
+        let stream: Arc<str> = stream.into();
+        self.lease.step_one(move |write| publish(write, &stream, &event)).await
     }
 
     async fn notify_tx(&mut self, channel: &str, payload: Value) -> Result<()> {

@@ -155,16 +155,8 @@ impl SqliteWrite<'_, '_> {
         payload: Value,
     ) -> Result<i64> {
         validate_shared_name(stream)?;
-        self.publish_bytes(stream, key, encode_payload(&payload)?)
-    }
-
-    fn publish_bytes(
-        &mut self,
-        stream: &str,
-        key: Option<String>,
-        payload: Vec<u8>,
-    ) -> Result<i64> {
-        let event = stream::NewEvent::new(Clock::System.now_us(), key, payload)?;
+        let now_us = Clock::System.now_us();
+        let event = stream::NewEvent::new(now_us, key, || encode_payload(&payload))?;
         stream::publish(self.write, &stream.into(), &event).map_err(sqlite_error)
     }
 

@@ -24,7 +24,7 @@ fn events_are_published_and_tailed() {
     assert_eq!(program.json(&["tail", "orders", "-n", "2"]), events[..2]);
     let line = program.ok(&["tail", "orders", "-n", "1"]);
     assert!(
-        line.starts_with(&offset(0)) && line.trim_end().ends_with(r#"ada  {"id":1}"#),
+        line.starts_with(&offset(0)) && line.trim_end().ends_with(r#"ada  {"id": 1}"#),
         "{line}"
     );
 
