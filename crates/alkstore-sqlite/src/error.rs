@@ -21,6 +21,14 @@ pub(crate) enum Fault {
     NoFolder(PathBuf),
     #[error("{} does not exist, and SqliteOpts::create is false", .0.display())]
     Missing(PathBuf),
+    #[error(
+        "{} lies on {kind}, where several hosts would corrupt it: use a local disk, or Postgres \
+         for several hosts (SqliteOpts::allow_network_fs overrides this)",
+        path.display()
+    )]
+    NetworkFileSystem { path: PathBuf, kind: &'static str },
+    #[error("the database file {} was deleted or replaced: open the store anew", .0.display())]
+    Gone(PathBuf),
     #[error("cannot open {}", path.display())]
     Open { path: PathBuf, source: rusqlite::Error },
     #[error("SqliteOpts::{0} must not be zero")]

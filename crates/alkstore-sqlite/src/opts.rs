@@ -22,6 +22,13 @@ pub struct SqliteOpts {
     pub busy_timeout: Duration,
     /// Whether to create the file if it is missing. Default true.
     pub create: bool,
+    /// Whether the system's file events may spare polls while nothing is written. Default true;
+    /// where there are none that work, the store polls all the same.
+    pub file_events: bool,
+    /// Whether the file may lie on a network or shared file system. Default false: SQLite's
+    /// write-ahead log needs shared memory and locks that those do not provide, and several hosts
+    /// would corrupt it.
+    pub allow_network_fs: bool,
 }
 
 impl Default for SqliteOpts {
@@ -32,6 +39,8 @@ impl Default for SqliteOpts {
             durability: Durability::Full,
             busy_timeout: Duration::from_secs(5),
             create: true,
+            file_events: true,
+            allow_network_fs: false,
         }
     }
 }

@@ -185,7 +185,7 @@ impl SqliteEvents {
     }
 
     fn failed(&mut self, error: Error) -> Error {
-        if matches!(self.signal.try_recv(), Err(Error::Closed)) {
+        if self.signal.is_closed() {
             self.closed = true;
             return Error::Closed;
         }

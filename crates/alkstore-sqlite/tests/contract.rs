@@ -26,8 +26,13 @@ struct File(TempDir);
 #[async_trait]
 impl Database for File {
     async fn open(&self) -> EngineStore {
-        // What a power loss would leave is another test's subject.
-        let opts = SqliteOpts { durability: Durability::Normal, ..Default::default() };
+        // What a power loss would leave is another test's subject. Of several stores on one file
+        // some poll and some wait for the system's file events.
+        let opts = SqliteOpts {
+            durability: Durability::Normal,
+            file_events: fastrand::bool(),
+            ..Default::default()
+        };
         let store = SqliteStore::open(self.0.path().join("store.db"), opts).expect("a new file");
         EngineStore::new(store, |store| Box::pin(store.close()))
     }

@@ -7,17 +7,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use alkstore::Result;
-use alkstore::engine::hub::Hub;
 use alkstore::engine::store_closed;
 use tokio::sync::{oneshot, watch};
 
-use super::checkpoint::Trigger;
 use super::op::{Mode, Op, Outcome, Single};
-use super::open::WriterSession;
 use super::unanswered;
 use super::write::Write;
-use super::writer::Writer;
-use crate::SqliteOpts;
+use super::writer::{Surroundings, Writer};
 use crate::error::{Fault, sqlite_error};
 
 /// How long the writer stays awake for more work.
@@ -117,19 +113,14 @@ impl Step {
 
 impl Inbox {
     /// Starts the writer's thread.
-    pub(super) fn start(
-        session: WriterSession,
-        hub: Hub,
-        checkpoint: Trigger,
-        opts: &SqliteOpts,
-    ) -> Result<Arc<Self>> {
+    pub(super) fn start(surroundings: Surroundings) -> Result<Arc<Self>> {
         let inbox = Arc::new(Self {
             state: Mutex::default(),
             arrived: Condvar::new(),
             arrivals: AtomicU64::new(0),
             ended: watch::Sender::new(false),
         });
-        let writer = Writer::new(session, hub, checkpoint, opts.busy_timeout, inbox.clone());
+        let writer = Writer::new(surroundings, inbox.clone());
         std::thread::Builder::new()
             .name("alkstore-writer".into())
             .spawn(move || writer.run())

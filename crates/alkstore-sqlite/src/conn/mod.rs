@@ -4,6 +4,7 @@
 //! it open.
 
 mod checkpoint;
+mod file;
 mod inbox;
 mod op;
 mod open;
@@ -24,8 +25,9 @@ use alkstore::{Error, Result};
 use crate::SqliteOpts;
 use crate::error::sqlite_error;
 use crate::sql;
-use crate::wake::Watcher;
+use crate::wake::{Pace, Watched, Watcher};
 
+pub(crate) use file::DbFile;
 pub(crate) use inbox::{Lease, LeaseId};
 #[cfg(test)]
 pub(crate) use open::{WriterSession, plan_once, prepare};
@@ -38,13 +40,14 @@ use checkpoint::Checkpointer;
 use inbox::Inbox;
 use op::Mode;
 use readers::Readers;
+use writer::Surroundings;
 
 /// What the handles of one store share.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) hub: Hub,
-    path: PathBuf,
+    file: Arc<DbFile>,
     opts: SqliteOpts,
     inbox: Arc<Inbox>,
     readers: Readers,
@@ -56,15 +59,24 @@ pub(crate) struct Core {
 impl Core {
     /// Opens the file, migrates it, and starts the threads.
     pub(crate) fn open(path: PathBuf, opts: SqliteOpts) -> Result<Arc<Self>> {
-        let writer = open::prepare(&path, &opts)?;
+        let path = std::path::absolute(&path).unwrap_or(path);
+        let session = open::prepare(&path, &opts)?;
+        let file = Arc::new(DbFile::new(path));
         let hub = Hub::new();
-        let checkpointer = Checkpointer::start(path.clone(), &opts)?;
-        let inbox = Inbox::start(writer, hub.clone(), checkpointer.trigger(), &opts)?;
+        let readers = Readers::start(file.path(), &opts)?;
+        let checkpointer = Checkpointer::start(file.path().to_owned(), &opts)?;
+        let inbox = Inbox::start(Surroundings {
+            session,
+            file: file.clone(),
+            hub: hub.clone(),
+            checkpoint: checkpointer.trigger(),
+            busy_timeout: opts.busy_timeout,
+        })?;
         Ok(Arc::new(Self {
             clock: Clock::System,
             hub,
-            readers: Readers::start(&path, &opts)?,
-            path,
+            readers,
+            file,
             opts,
             inbox,
             checkpointer,
@@ -79,6 +91,7 @@ impl Core {
         T: Send + 'static,
         F: FnOnce(&Session) -> rusqlite::Result<T> + Send + 'static,
     {
+        self.file.check()?;
         self.readers.read(f).await
     }
 
@@ -88,6 +101,7 @@ impl Core {
         T: Send + 'static,
         F: FnOnce(&Session) -> rusqlite::Result<T> + Send + 'static,
     {
+        self.file.check()?;
         self.readers.read_now(f)
     }
 
@@ -132,18 +146,23 @@ impl Core {
         Ok(Lease::new(self.inbox.clone(), id))
     }
 
-    /// Errs once the store is closed.
+    /// Errs once the store is closed or its file is gone.
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.inbox.is_closed() { Err(store_closed()) } else { Ok(()) }
+        if self.inbox.is_closed() {
+            return Err(store_closed());
+        }
+        Ok(self.file.check()?)
     }
 
     /// Subscribes to a name; commits of other processes are watched from then on.
     pub(crate) async fn subscribe(&self, kind: Kind, name: &str) -> Result<Signal> {
         let signal = self.hub.subscribe(kind, name);
         self.check_open()?;
-        self.watcher.ensure(|| {
-            let session = open::reader(&self.path, &self.opts)?;
-            Ok((session, self.hub.clone(), self.opts.poll_interval))
+        self.watcher.ensure(&self.hub, || {
+            let path = self.file.path();
+            let pace = Pace::new(path, self.opts.poll_interval, self.opts.file_events);
+            let session = open::reader(path, &self.opts)?;
+            Ok(Watched { session, file: self.file.clone(), pace })
         })?;
         Ok(signal)
     }

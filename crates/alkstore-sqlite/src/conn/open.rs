@@ -12,6 +12,7 @@ use rusqlite::hooks::{AuthAction, Authorization};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::Session;
+use super::file::network_file_system;
 use crate::error::Fault;
 use crate::migrate::migrate;
 use crate::{Durability, SqliteOpts};
@@ -65,6 +66,11 @@ fn check(path: &Path, opts: &SqliteOpts) -> Result<(), Fault> {
             return Err(Fault::NoFolder(folder.to_owned()));
         }
         _ => {}
+    }
+    if !opts.allow_network_fs
+        && let Some(kind) = network_file_system(path)
+    {
+        return Err(Fault::NetworkFileSystem { path: path.to_owned(), kind });
     }
     if !opts.create && !path.exists() {
         return Err(Fault::Missing(path.to_owned()));

@@ -13,6 +13,7 @@ use rusqlite::ErrorCode;
 
 use super::Session;
 use super::checkpoint::Trigger;
+use super::file::DbFile;
 use super::inbox::{Entry, Inbox, LeaseId, NextStep, Step};
 use super::op::{Op, Ran};
 use super::open::WriterSession;
@@ -26,26 +27,31 @@ const GROUP_TIME: Duration = Duration::from_millis(10);
 
 const GONE: &str = "its SQL or a full disk rolled it back";
 
+/// What the writer works with and tells of its commits.
+pub(super) struct Surroundings {
+    pub(super) session: WriterSession,
+    pub(super) file: Arc<DbFile>,
+    pub(super) hub: Hub,
+    pub(super) checkpoint: Trigger,
+    pub(super) busy_timeout: Duration,
+}
+
 pub(super) struct Writer {
     session: WriterSession,
-    state: WriteState,
+    file: Arc<DbFile>,
     hub: Hub,
     checkpoint: Trigger,
     busy_timeout: Duration,
     inbox: Arc<Inbox>,
+    state: WriteState,
     ran: Vec<Box<dyn Op>>,
 }
 
 impl Writer {
-    pub(super) fn new(
-        session: WriterSession,
-        hub: Hub,
-        checkpoint: Trigger,
-        busy_timeout: Duration,
-        inbox: Arc<Inbox>,
-    ) -> Self {
+    pub(super) fn new(surroundings: Surroundings, inbox: Arc<Inbox>) -> Self {
+        let Surroundings { session, file, hub, checkpoint, busy_timeout } = surroundings;
         let state = WriteState::default();
-        Self { session, state, hub, checkpoint, busy_timeout, inbox, ran: Vec::new() }
+        Self { session, file, hub, checkpoint, busy_timeout, inbox, state, ran: Vec::new() }
     }
 
     pub(super) fn run(mut self) {
@@ -210,6 +216,7 @@ impl Writer {
 
     /// Takes the file's write lock; waits for other processes until the busy timeout.
     fn begin(&self, since: Instant) -> Result<(), Fault> {
+        self.file.check()?;
         let mut pause = Duration::from_micros(50);
         loop {
             match self.session().run(&sql::BEGIN, []) {

@@ -220,6 +220,12 @@ impl Signal {
         }
     }
 
+    /// Whether it is closed; something may be left to receive.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.slot.lock().closed
+    }
+
     /// What is there now; `Ok(None)` if nothing is.
     ///
     /// # Errors
