@@ -19,6 +19,8 @@ use crate::error::Fault;
 const START_FRAMES: i32 = 1_000;
 /// Pages from which the writer finishes the job, so that the file starts over.
 const HELP_FRAMES: i32 = 4 * START_FRAMES;
+/// Pages from which a file that does not start over is worth a warning.
+const TELL_FRAMES: i32 = 16_384;
 
 #[derive(Debug)]
 pub(super) struct Checkpointer {
@@ -36,6 +38,27 @@ pub(super) struct Trigger {
     start_at: i32,
     /// Pages at which the writer helps next; a reader may keep its help from succeeding.
     help_at: i32,
+    pinned: Pinned,
+}
+
+/// Notices a `-wal` file that cannot start over since a reader still needs what is in it.
+#[derive(Clone, Debug)]
+struct Pinned {
+    /// Pages at which it is told next.
+    tell_at: i32,
+}
+
+impl Pinned {
+    /// The file's pages if that should be told: at 64 MB of 4 kB pages, and at each doubling.
+    fn seen(&mut self, pages: i32, copied: i32) -> Option<i32> {
+        if copied >= pages {
+            self.tell_at = TELL_FRAMES;
+        } else if pages >= self.tell_at {
+            self.tell_at = pages.saturating_mul(2);
+            return Some(pages);
+        }
+        None
+    }
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +74,7 @@ impl Checkpointer {
             last_frames: 0,
             start_at: START_FRAMES,
             help_at: HELP_FRAMES,
+            pinned: Pinned { tell_at: TELL_FRAMES },
         };
         let (ending, running) = watch::channel(());
         let (waiting, durability) = (trigger.clone(), opts.durability);
@@ -64,9 +88,7 @@ impl Checkpointer {
                             .inspect_err(|error| tracing::warn!(%error, "cannot checkpoint"))
                             .ok();
                     }
-                    if let Some(connection) = &connection {
-                        checkpoint(connection);
-                    }
+                    connection.as_ref().and_then(checkpoint);
                 }
                 drop(connection);
                 drop(ending);
@@ -110,7 +132,11 @@ impl Trigger {
         if frames >= self.help_at {
             self.help_at = frames.saturating_add(HELP_FRAMES);
             self.start_at = frames.saturating_add(START_FRAMES);
-            checkpoint(session.connection());
+            if let Some((pages, copied)) = checkpoint(session.connection())
+                && let Some(pages) = self.pinned.seen(pages, copied)
+            {
+                tracing::warn!(pages, "a reader keeps the -wal file from starting over; it grows");
+            }
         } else if frames >= self.start_at {
             self.start_at = frames.saturating_add(START_FRAMES);
             self.lock().wanted = true;
@@ -133,12 +159,32 @@ impl Trigger {
     }
 }
 
-/// Copies what it can without waiting for anybody. A failure leaves the `-wal` file longer.
-fn checkpoint(connection: &Connection) {
+/// Copies what it can without waiting for anybody: the file's pages, and how many are copied.
+/// A failure leaves the file longer.
+fn checkpoint(connection: &Connection) -> Option<(i32, i32)> {
     match connection.wal_checkpoint_v2(Some("main"), CheckpointMode::PASSIVE) {
-        Ok(_) => {}
+        Ok(pages) => Some(pages),
         // Another checkpoint is running.
-        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => {}
-        Err(error) => tracing::warn!(%error, "checkpoint failed"),
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => None,
+        Err(error) => {
+            tracing::warn!(%error, "checkpoint failed");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_file_is_told_of_at_each_doubling() {
+        let mut pinned = Pinned { tell_at: TELL_FRAMES };
+        assert_eq!(pinned.seen(16_000, 0), None);
+        assert_eq!(pinned.seen(20_000, 4_000), Some(20_000));
+        assert_eq!(pinned.seen(39_999, 4_000), None);
+        assert_eq!(pinned.seen(40_000, 4_000), Some(40_000));
+        assert_eq!(pinned.seen(50_000, 50_000), None, "it is free again");
+        assert_eq!(pinned.seen(20_000, 0), Some(20_000));
     }
 }
