@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use alkstore::{Wake, WakeReceiver, ext};
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::StoreFactory;
 use crate::harness::cases;
@@ -49,15 +49,39 @@ async fn a_notification_wakes_every_listener(f: Arc<dyn StoreFactory>) {
     }
 }
 
+/// A listener that sleeps is woken by a notification and by a commit, from any store.
+async fn a_sleeping_listener_is_woken(f: Arc<dyn StoreFactory>) {
+    let store = open(&f).await;
+    let other = store.another().await;
+    let mut wakes = store.listen("c").await.unwrap();
+    for notifier in [&store, &other] {
+        for transactional in [false, true] {
+            let mut receiving = wakes.recv();
+            let asleep = timeout(Duration::from_millis(20), &mut receiving).await;
+            assert!(asleep.is_err(), "nothing is there");
+            if transactional {
+                let mut tx = notifier.begin_tx().await.unwrap();
+                tx.notify_tx("c", json!(1)).await.unwrap();
+                tx.commit().await.unwrap();
+            } else {
+                notifier.notify("c", json!(1)).await.unwrap();
+            }
+            let wake = timeout(Duration::from_secs(5), receiving).await;
+            assert_eq!(wake.expect("it is woken").unwrap().channel, "c");
+            assert!(drained(&mut *wakes).await < 2);
+        }
+    }
+}
+
 /// The three forms of receiving: what is there, `None` for idle, and a timeout that is kept.
 async fn wake_receivers_tell_idle_from_woken(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let mut wakes = store.listen("c").await.unwrap();
     assert_eq!(wakes.try_recv().unwrap(), None);
     let start = Instant::now();
-    let timeout = Duration::from_millis(200);
-    assert_eq!(wakes.recv_timeout(timeout).await.unwrap(), None);
-    assert!(start.elapsed() >= timeout && start.elapsed() < Duration::from_secs(5));
+    let wait = Duration::from_millis(200);
+    assert_eq!(wakes.recv_timeout(wait).await.unwrap(), None);
+    assert!(start.elapsed() >= wait && start.elapsed() < Duration::from_secs(5));
     assert_eq!(wakes.try_recv().unwrap(), None, "idle is not closed");
 
     store.notify("c", json!(1)).await.unwrap();
@@ -299,6 +323,7 @@ async fn the_stream_adaptor_yields_the_wakes(f: Arc<dyn StoreFactory>) {
 
 cases!("notify":
     a_notification_wakes_every_listener,
+    a_sleeping_listener_is_woken,
     wake_receivers_tell_idle_from_woken,
     a_listener_starts_from_now,
     a_listener_hears_commits_of_earlier_calls,

@@ -51,6 +51,12 @@ async fn queues_are_counted(f: Arc<dyn StoreFactory>) {
     take(&*lapsing).await;
     let info = store.queues().await.unwrap().remove(0);
     assert_eq!((&*info.name, info.ready, info.processing), ("l", 1, 1), "a lapsed claim is ready");
+
+    let dead = store.queue("d", Default::default()).await.unwrap();
+    put(&*dead).await;
+    assert!(take(&*dead).await.fail(None).await.unwrap());
+    let info = store.queues().await.unwrap().remove(0);
+    assert_eq!((&*info.name, info.pending, info.dead), ("d", 0, 1), "dead jobs are jobs");
 }
 
 /// Jobs that no claim could take are not ready: expired, exhausted, delayed, claimed, dead.

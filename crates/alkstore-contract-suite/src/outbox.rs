@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use alkstore::engine::clock::ManualClock;
 use alkstore::{
     Delivery, EnqueueOpts, Error, Job, JobHandle, JobState, Outbox, Result, async_trait,
 };
@@ -10,7 +12,7 @@ use serde_json::json;
 
 use crate::StoreFactory;
 use crate::harness::cases;
-use crate::open::{Opened, open};
+use crate::open::{Opened, open, open_at};
 use crate::queue::now_s;
 
 /// Delivers as it is told and keeps what it was given.
@@ -91,7 +93,7 @@ async fn run_once_buries_with_the_errors_text(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let outbox = store.outbox("o").await.unwrap();
     let id = put(&*outbox).await;
-    let mut deliver = courier(|| Err(Error::InvalidName { name: "a\0b".into() }));
+    let mut deliver = courier(|| Err(Error::other("smtp\0 is down")));
     for attempts in 1..=5 {
         store.retry_now("outbox:o", &[id]).await.unwrap();
         assert!(outbox.run_once("w", &mut deliver).await.unwrap());
@@ -100,7 +102,7 @@ async fn run_once_buries_with_the_errors_text(f: Arc<dyn StoreFactory>) {
     let job = row(&store, "o", id).await.unwrap();
     assert_eq!(job.state, JobState::Dead);
     let text = job.last_error.unwrap();
-    assert!(text.contains("NUL character"), "{text}");
+    assert!(text.contains("smtp\u{fffd} is down"), "{text}");
     assert!(!outbox.run_once("w", &mut deliver).await.unwrap());
 }
 
@@ -173,6 +175,42 @@ async fn a_delivery_may_panic(f: Arc<dyn StoreFactory>) {
     let mut deliver = courier(|| Ok(()));
     assert!(outbox.run_once("w", &mut deliver).await.unwrap());
     assert_eq!(deliver.jobs[0].id, other);
+}
+
+/// A delivery that outlives its claim is made again, and its late success ends nothing.
+async fn a_slow_delivery_is_made_again(f: Arc<dyn StoreFactory>) {
+    let clock = ManualClock::at(5_000);
+    let store = open_at(&f, &clock).await;
+    let outbox = store.outbox("o").await.unwrap();
+    let id = put(&*outbox).await;
+    for (slow, attempts) in [(true, 1), (false, 2)] {
+        let mut deliver = |job: Box<dyn JobHandle>| {
+            assert_eq!((job.job().id, job.job().attempts), (id, attempts));
+            clock.advance(Duration::from_secs(if slow { 60 } else { 59 }));
+            async { Ok(()) }
+        };
+        assert!(outbox.run_once("w", &mut deliver).await.unwrap());
+        assert_eq!(row(&store, "o", id).await.is_some(), slow);
+    }
+}
+
+/// A delivery that never ends its claims is dead after five of them.
+async fn lapsed_deliveries_exhaust(f: Arc<dyn StoreFactory>) {
+    let clock = ManualClock::at(5_000);
+    let store = open_at(&f, &clock).await;
+    let outbox = store.outbox("o").await.unwrap();
+    let id = put(&*outbox).await;
+    let mut deliver = |_: Box<dyn JobHandle>| {
+        clock.advance(Duration::from_secs(60));
+        async { Err(Error::other("too late")) }
+    };
+    for attempts in 1..=5 {
+        assert!(outbox.run_once("w", &mut deliver).await.unwrap());
+        assert_eq!(row(&store, "o", id).await.unwrap().attempts, attempts);
+    }
+    assert!(!outbox.run_once("w", &mut deliver).await.unwrap());
+    let job = row(&store, "o", id).await.unwrap();
+    assert_eq!(job.last_error.as_deref(), Some("max attempts exceeded"));
 }
 
 /// Outbox jobs are stamped 60 s, 5 attempts, 5 s, kept for ever, on both paths.
@@ -306,5 +344,6 @@ cases!("outbox":
     outbox_enqueue_tx_commits_atomically,
     outboxes_are_separate,
     the_backing_queue_is_out_of_reach,
-    concurrent_workers_deliver_once,
+    concurrent_workers_deliver_once;
+    clock: a_slow_delivery_is_made_again, lapsed_deliveries_exhaust,
 );

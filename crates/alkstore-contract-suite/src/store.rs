@@ -2,6 +2,7 @@
 
 pub(crate) mod close;
 pub(crate) mod reopen;
+pub(crate) mod runtime;
 
 use std::sync::Arc;
 use std::time::Duration;

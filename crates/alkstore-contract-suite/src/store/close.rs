@@ -250,6 +250,7 @@ async fn dropping_the_store_closes_it(f: Arc<dyn StoreFactory>) {
     let stream = store.stream("s").await.unwrap();
     let mut events = stream.subscribe("c").await.unwrap();
     let mut wakes = store.listen("c").await.unwrap();
+    let mut tx = store.begin_tx().await.unwrap();
     let clone = store.clone();
     drop(store);
     assert!(queue.get_job(claim.job().id).await.unwrap().is_some(), "a clone keeps it open");
@@ -259,6 +260,8 @@ async fn dropping_the_store_closes_it(f: Arc<dyn StoreFactory>) {
     let ends = async {
         assert!(events.recv().await.is_none());
         assert_eq!(wakes.recv().await, None);
+        assert_closed("publish_tx", tx.publish_tx("s", json!(1)).await);
+        assert_closed("commit", tx.commit().await);
         assert_closed("get_job", queue.get_job(1).await);
         assert_closed("ack", claim.ack().await);
         assert_closed("publish", stream.publish(json!(1)).await);

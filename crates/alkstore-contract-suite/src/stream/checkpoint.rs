@@ -89,6 +89,10 @@ async fn a_save_before_the_first_yield_is_a_no_op(f: Arc<dyn StoreFactory>) {
         events.save_offset().await.unwrap();
         assert_eq!(stream.get_offset(consumer).await.unwrap(), stored);
     }
+    let mut events = stream.subscribe("c").await.unwrap();
+    store.set_offset("s", "c", given[0]).await.unwrap();
+    events.save_offset().await.unwrap();
+    assert_eq!(stream.get_offset("c").await.unwrap(), given[0], "where it started is no yield");
     let consumers = store.consumers("s").await.unwrap();
     assert_eq!(consumers.len(), 1, "a no-op leaves no consumer behind: {consumers:?}");
 }

@@ -150,6 +150,37 @@ async fn opposite_publish_orders_do_not_hang(f: Arc<dyn StoreFactory>) {
     }
 }
 
+/// A transaction that ends, however it does, holds up no event behind it.
+async fn an_ended_transaction_holds_up_nobody(f: Arc<dyn StoreFactory>) {
+    let store = open(&f).await;
+    let other = store.another().await;
+    let stream = store.stream("s").await.unwrap();
+    let mut events = stream.subscribe("c").await.unwrap();
+    for how in ["commit", "rollback", "drop"] {
+        let mut tx = store.begin_tx().await.unwrap();
+        let own = tx.publish_tx("s", json!(how)).await.unwrap();
+        let publisher = other.clone();
+        let publishing = tokio::spawn(async move {
+            publisher.stream("s").await.unwrap().publish(json!("behind")).await.unwrap()
+        });
+        let mut receiving = events.recv();
+        let wait = Duration::from_millis(50);
+        assert!(tokio::time::timeout(wait, &mut receiving).await.is_err(), "before the {how}");
+        match how {
+            "commit" => tx.commit().await.unwrap(),
+            "rollback" => tx.rollback().await.unwrap(),
+            _ => drop(tx),
+        }
+        let soon = Duration::from_secs(5);
+        let mut event = tokio::time::timeout(soon, receiving).await.expect(how);
+        if how == "commit" {
+            assert_eq!(event.unwrap().unwrap().offset, own);
+            event = tokio::time::timeout(soon, events.recv()).await.expect(how);
+        }
+        assert_eq!(event.unwrap().unwrap().offset, publishing.await.unwrap());
+    }
+}
+
 /// Whoever sees the later part of a transaction sees the earlier part, in every stream.
 async fn a_commit_is_seen_as_a_whole(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
@@ -182,5 +213,6 @@ async fn a_commit_is_seen_as_a_whole(f: Arc<dyn StoreFactory>) {
 cases!("stream":
     no_committed_event_is_ever_skipped,
     opposite_publish_orders_do_not_hang,
+    an_ended_transaction_holds_up_nobody,
     a_commit_is_seen_as_a_whole,
 );

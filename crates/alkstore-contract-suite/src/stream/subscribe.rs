@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use alkstore::{EventReceiver, StreamEvent, ext};
+use alkstore::{BoxedFuture, EventReceiver, StreamEvent, ext};
 use serde_json::json;
 use tokio::time::timeout;
 
 use super::{all, offsets, publish};
-use crate::StoreFactory;
 use crate::harness::cases;
 use crate::open::open;
 use crate::wait::eventually;
+use crate::{EngineStore, StoreFactory};
 
 async fn recv(events: &mut dyn EventReceiver) -> StreamEvent {
     events.recv().await.expect("open").unwrap()
@@ -40,6 +40,61 @@ async fn a_subscriber_follows_from_its_checkpoint(f: Arc<dyn StoreFactory>) {
     tx.commit().await.unwrap();
     assert_eq!([recv(&mut *events).await.offset, recv(&mut *events).await.offset], [first, second]);
     assert_eq!(stream.get_offset("c").await.unwrap(), given[1]);
+}
+
+type Publishing = fn(EngineStore) -> BoxedFuture<'static, i64>;
+
+/// Every way to publish one event.
+const PUBLISHINGS: [(&str, Publishing); 5] = [
+    ("publish", |store| {
+        Box::pin(async move { store.stream("s").await.unwrap().publish(json!(1)).await.unwrap() })
+    }),
+    ("publish_with_key", |store| {
+        Box::pin(async move {
+            let stream = store.stream("s").await.unwrap();
+            stream.publish_with_key(Some("k".into()), json!(1)).await.unwrap()
+        })
+    }),
+    ("publish_batch", |store| {
+        Box::pin(async move {
+            let stream = store.stream("s").await.unwrap();
+            stream.publish_batch(vec![(None, json!(1))]).await.unwrap()[0]
+        })
+    }),
+    ("publish_tx", |store| {
+        Box::pin(async move {
+            let mut tx = store.begin_tx().await.unwrap();
+            let offset = tx.publish_tx("s", json!(1)).await.unwrap();
+            tx.commit().await.unwrap();
+            offset
+        })
+    }),
+    ("publish_batch_tx", |store| {
+        Box::pin(async move {
+            let mut tx = store.begin_tx().await.unwrap();
+            let offsets = tx.publish_batch_tx("s", vec![(None, json!(1))]).await.unwrap();
+            tx.commit().await.unwrap();
+            offsets[0]
+        })
+    }),
+];
+
+/// A receiver that sleeps is woken by every way to publish, from any store.
+async fn a_sleeping_receiver_is_woken(f: Arc<dyn StoreFactory>) {
+    let store = open(&f).await;
+    let other = store.another().await;
+    let mut events = store.stream("s").await.unwrap().subscribe("c").await.unwrap();
+    for (name, publishing) in PUBLISHINGS {
+        for publisher in [&store, &other] {
+            let mut receiving = events.recv();
+            let asleep = timeout(Duration::from_millis(20), &mut receiving).await;
+            assert!(asleep.is_err(), "nothing is there");
+            let offset = publishing(EngineStore::clone(publisher)).await;
+            let event = timeout(Duration::from_secs(5), receiving).await;
+            let event = event.unwrap_or_else(|_| panic!("{name} wakes nobody"));
+            assert_eq!(event.unwrap().unwrap().offset, offset);
+        }
+    }
 }
 
 /// Direct reads and subscriptions yield the same events in the same order.
@@ -285,6 +340,7 @@ async fn the_stream_adaptor_yields_the_events(f: Arc<dyn StoreFactory>) {
 
 cases!("stream":
     a_subscriber_follows_from_its_checkpoint,
+    a_sleeping_receiver_is_woken,
     subscribers_and_direct_reads_agree,
     try_recv_tells_idle_from_ready,
     a_receivers_read_since_moves_nothing,
