@@ -55,6 +55,11 @@ pub(crate) enum Fault {
     Begin(#[source] rusqlite::Error),
     #[error("the transaction is gone: {0}; nothing of it was kept, begin a new one")]
     TransactionGone(&'static str),
+    #[error(
+        "SQL in a transaction of the store's may not begin, commit or roll back, nor change how \
+         the connection works: use savepoints, and the handle to end it"
+    )]
+    Refused(#[source] rusqlite::Error),
     #[error("the operation panicked in the store")]
     Panicked,
     #[error("cannot start a thread")]
@@ -78,6 +83,9 @@ impl From<Fault> for Error {
 
 /// Wraps a failure of SQLite.
 pub(crate) fn sqlite_error(error: rusqlite::Error) -> Error {
+    if error.sqlite_error_code() == Some(ErrorCode::AuthorizationForStatementDenied) {
+        return Fault::Refused(error).into();
+    }
     let transient = is_transient(&error);
     database_error(error, transient)
 }

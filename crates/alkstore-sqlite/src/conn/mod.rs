@@ -5,6 +5,7 @@
 
 mod checkpoint;
 mod file;
+mod guard;
 mod inbox;
 mod op;
 mod open;
@@ -28,9 +29,11 @@ use crate::sql;
 use crate::wake::{Pace, Watched, Watcher};
 
 pub(crate) use file::DbFile;
+#[cfg(test)]
+pub(crate) use guard::WriterSession;
 pub(crate) use inbox::{Lease, LeaseId};
 #[cfg(test)]
-pub(crate) use open::{WriterSession, plan_once, prepare};
+pub(crate) use open::{plan_once, prepare};
 pub(crate) use session::Session;
 #[cfg(test)]
 pub(crate) use write::WriteState;

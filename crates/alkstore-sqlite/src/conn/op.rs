@@ -4,8 +4,10 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use alkstore::Result;
+use rusqlite::CachedStatement;
 use tokio::sync::oneshot;
 
+use super::Session;
 use super::write::Write;
 use crate::error::sqlite_error;
 use crate::sql;
@@ -66,15 +68,32 @@ where
     pub(super) fn new(f: F, mode: Mode, answer: oneshot::Sender<Outcome<T>>) -> Self {
         Self { f, mode, outcome: None, answer }
     }
+}
 
-    fn attempt(&mut self, write: &mut Write<'_>, savepoint: bool) -> Result<T> {
-        if !savepoint {
-            return (self.f)(write);
-        }
-        write.run(&sql::SAVEPOINT, []).map_err(sqlite_error)?;
-        let value = (self.f)(write)?;
-        write.run(&sql::RELEASE, []).map_err(sqlite_error)?;
-        Ok(value)
+/// A savepoint around a closure. Its statements are taken out of the cache, from where the
+/// application's SQL could run them past the authorizer.
+struct Savepoint<'a> {
+    release: CachedStatement<'a>,
+    undo: CachedStatement<'a>,
+    _begin: CachedStatement<'a>,
+}
+
+impl<'a> Savepoint<'a> {
+    fn begin(session: &'a Session) -> rusqlite::Result<Self> {
+        let mut begin = session.prepared(&sql::SAVEPOINT)?;
+        let release = session.prepared(&sql::RELEASE)?;
+        let undo = session.prepared(&sql::ROLLBACK_TO)?;
+        begin.execute([])?;
+        Ok(Self { release, undo, _begin: begin })
+    }
+
+    fn release(&mut self) -> rusqlite::Result<()> {
+        self.release.execute([]).map(|_| ())
+    }
+
+    fn undo(&mut self) -> rusqlite::Result<()> {
+        self.undo.execute([])?;
+        self.release()
     }
 }
 
@@ -84,9 +103,19 @@ where
     T: Send,
 {
     fn run(&mut self, write: &mut Write<'_>, keep: bool) -> Ran {
-        let savepoint = self.mode == Mode::Once || self.mode == Mode::Many && keep;
         let mark = write.mark();
-        let outcome = match catch_unwind(AssertUnwindSafe(|| self.attempt(write, savepoint))) {
+        let mut savepoint = None;
+        let attempt = || {
+            if self.mode == Mode::Once || self.mode == Mode::Many && keep {
+                savepoint = Some(Savepoint::begin(write.session()).map_err(sqlite_error)?);
+            }
+            let value = (self.f)(write)?;
+            if let Some(savepoint) = &mut savepoint {
+                savepoint.release().map_err(sqlite_error)?;
+            }
+            Ok(value)
+        };
+        let outcome = match catch_unwind(AssertUnwindSafe(attempt)) {
             Ok(result) => Outcome::Done(result),
             Err(payload) => Outcome::Panicked(payload),
         };
@@ -96,11 +125,8 @@ where
             return Ran::Whole;
         }
         write.forget_since(mark);
-        let undone = || {
-            write.run(&sql::ROLLBACK_TO, [])?;
-            write.run(&sql::RELEASE, [])
-        };
-        if self.mode == Mode::One || savepoint && undone().is_ok() { Ran::Whole } else { Ran::Half }
+        let undone = savepoint.is_some_and(|mut savepoint| savepoint.undo().is_ok());
+        if self.mode == Mode::One || undone { Ran::Whole } else { Ran::Half }
     }
 
     fn is_repeatable(&self) -> bool {

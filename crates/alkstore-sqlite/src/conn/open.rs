@@ -1,18 +1,15 @@
 //! Opens connections: checks the path, sets pragmas, migrates.
 
-use std::ops::Deref;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use alkstore::Result;
 use rusqlite::config::DbConfig;
-use rusqlite::hooks::{AuthAction, Authorization};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::Session;
 use super::file::network_file_system;
+use super::guard::WriterSession;
 use crate::error::Fault;
 use crate::migrate::migrate;
 use crate::{Durability, SqliteOpts};
@@ -23,11 +20,10 @@ pub(crate) fn prepare(path: &Path, opts: &SqliteOpts) -> Result<WriterSession> {
     let connection = connect(path, opts.create).map_err(|error| Fault::open(path, error))?;
     connection.busy_timeout(opts.busy_timeout).map_err(|error| Fault::open(path, error))?;
     switch_to_wal(path, &connection, opts.busy_timeout)?;
-    let mut session = Session::new(connection);
+    let session = Session::new(connection);
     migrate(path, &session)?;
-    let guard = Arc::new(Guard::default());
-    configure(&mut session, opts, &guard).map_err(|error| Fault::open(path, error))?;
-    Ok(WriterSession { session, guard })
+    configure(session.connection(), opts).map_err(|error| Fault::open(path, error))?;
+    WriterSession::new(session).map_err(|error| Fault::open(path, error))
 }
 
 /// Opens a connection that only reads.
@@ -112,36 +108,12 @@ fn switch_to_wal(path: &Path, connection: &Connection, busy_timeout: Duration) -
     }
 }
 
-fn configure(session: &mut Session, opts: &SqliteOpts, guard: &Arc<Guard>) -> rusqlite::Result<()> {
-    let connection = session.connection_mut();
+fn configure(connection: &Connection, opts: &SqliteOpts) -> rusqlite::Result<()> {
     // The writer waits by itself, so that it can be told to stop.
     connection.busy_timeout(Duration::ZERO)?;
     connection.pragma_update(None, "synchronous", synchronous(opts.durability))?;
     connection.pragma_update(None, "temp_store", "memory")?;
 
-    let committing = guard.clone();
-    connection.commit_hook(Some(move || !committing.committing.load(Ordering::Relaxed)))?;
-    let wal = guard.clone();
-    // This takes the place of SQLite's own checkpoints, which would stall a commit.
-    connection.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, frames| {
-        wal.wal_frames.store(frames, Ordering::Relaxed);
-        Ok(())
-    }))?;
-    let users = guard.clone();
-    connection.authorizer(Some(move |context: rusqlite::hooks::AuthContext<'_>| {
-        let ends_ours = match context.action {
-            AuthAction::Transaction { .. } => true,
-            AuthAction::Savepoint { savepoint_name, .. } => {
-                savepoint_name.starts_with(alkstore::RESERVED_PREFIX)
-            }
-            _ => false,
-        };
-        if ends_ours && users.user_sql.load(Ordering::Relaxed) {
-            Authorization::Deny
-        } else {
-            Authorization::Allow
-        }
-    }))?;
     Ok(())
 }
 
@@ -149,61 +121,5 @@ fn synchronous(durability: Durability) -> &'static str {
     match durability {
         Durability::Full => "full",
         Durability::Normal => "normal",
-    }
-}
-
-/// Keeps the application's SQL from ending the writer's transaction.
-#[derive(Debug, Default)]
-pub(super) struct Guard {
-    /// The writer itself commits; any other commit is turned into a rollback.
-    committing: AtomicBool,
-    /// The application's SQL is running, in which BEGIN, COMMIT and the like are refused.
-    user_sql: AtomicBool,
-    wal_frames: AtomicI32,
-}
-
-/// The writer's connection.
-#[derive(Debug)]
-pub(crate) struct WriterSession {
-    session: Session,
-    guard: Arc<Guard>,
-}
-
-impl WriterSession {
-    /// Lets `f` commit.
-    pub(crate) fn committing<T>(&self, f: impl FnOnce(&Session) -> T) -> T {
-        self.guard.committing.store(true, Ordering::Relaxed);
-        let result = f(&self.session);
-        self.guard.committing.store(false, Ordering::Relaxed);
-        result
-    }
-
-    /// Until it is dropped, SQL that would end the writer's transaction is refused.
-    pub(super) fn guard_user_sql(&self) -> UserSql {
-        self.guard.user_sql.store(true, Ordering::Relaxed);
-        UserSql(self.guard.clone())
-    }
-
-    /// Pages in the `-wal` file after the last commit.
-    pub(super) fn wal_frames(&self) -> i32 {
-        self.guard.wal_frames.load(Ordering::Relaxed)
-    }
-}
-
-impl Deref for WriterSession {
-    type Target = Session;
-
-    fn deref(&self) -> &Session {
-        &self.session
-    }
-}
-
-/// The application's SQL is running.
-#[derive(Debug)]
-pub(crate) struct UserSql(Arc<Guard>);
-
-impl Drop for UserSql {
-    fn drop(&mut self) {
-        self.0.user_sql.store(false, Ordering::Relaxed);
     }
 }

@@ -28,6 +28,12 @@ impl Session {
         self.0.prepare_cached(stmt.text())?.execute(params)
     }
 
+    /// Runs a statement that the cache must not hold: from there the application's SQL could run
+    /// it past the authorizer.
+    pub(crate) fn run_uncached(&self, stmt: &Stmt) -> Result<()> {
+        self.0.execute_batch(stmt.text())
+    }
+
     /// A statement to run several times.
     pub(crate) fn prepared(&self, stmt: &Stmt) -> Result<CachedStatement<'_>> {
         self.0.prepare_cached(stmt.text())

@@ -9,7 +9,7 @@ use alkstore::engine::hub::{Hub, Kind};
 use rusqlite::{Result, params};
 
 use super::Session;
-use super::open::{UserSql, WriterSession};
+use super::guard::{UserSql, WriterSession};
 use crate::sql;
 
 /// Channels that have been quiet for this long are forgotten.
@@ -61,6 +61,10 @@ struct Sequences {
 impl<'a> Write<'a> {
     pub(crate) fn new(session: &'a WriterSession, state: &'a mut WriteState) -> Self {
         Self { session, state }
+    }
+
+    pub(super) fn session(&self) -> &'a WriterSession {
+        self.session
     }
 
     /// Unix microseconds.
@@ -170,10 +174,15 @@ impl WriteState {
         self.sequences.ahead
     }
 
-    /// Wakes everybody concerned, after the commit.
-    pub(crate) fn after_commit(&mut self, hub: &Hub, sent: Vec<(Arc<str>, i64)>) {
+    /// The last ids were stored and committed.
+    pub(super) fn stored_ids(&mut self) {
         self.sequences.read = false;
         self.sequences.ahead = false;
+    }
+
+    /// Wakes everybody concerned, after the commit.
+    pub(crate) fn after_commit(&mut self, hub: &Hub, sent: Vec<(Arc<str>, i64)>) {
+        self.stored_ids();
         for (kind, name) in self.touched.drain(..) {
             hub.wake(kind, &name);
         }

@@ -11,12 +11,12 @@ use alkstore::engine::hub::Hub;
 use alkstore::engine::{database_error, text};
 use rusqlite::ErrorCode;
 
-use super::Session;
 use super::checkpoint::Trigger;
 use super::file::DbFile;
+use super::guard::WriterSession;
 use super::inbox::{Entry, Inbox, LeaseId, NextStep, Step};
 use super::op::{Op, Ran};
-use super::open::WriterSession;
+
 use super::write::{Write, WriteState};
 use crate::error::{Fault, sqlite_error};
 use crate::sql;
@@ -68,10 +68,6 @@ impl Writer {
         drop(end);
     }
 
-    fn session(&self) -> &Session {
-        &self.session
-    }
-
     fn group(&mut self, first: Box<dyn Op>, since: Instant) {
         if first.is_abandoned() {
             return;
@@ -89,7 +85,7 @@ impl Writer {
                 ran = op.run(&mut Write::new(&self.session, &mut self.state), keep);
                 keep |= !op.is_repeatable();
                 ops.push(op);
-                if ran == Ran::Half || self.is_gone() {
+                if ran == Ran::Half || self.session.is_gone() {
                     break;
                 }
             }
@@ -129,9 +125,9 @@ impl Writer {
 
     /// Commits, unless what ran last left half of itself behind.
     fn commit_after(&mut self, ran: Ran) -> Result<()> {
-        if ran == Ran::Half && !self.is_gone() {
+        if ran == Ran::Half {
             // The operation's own error is the one to report.
-            let _ = self.session().run(&sql::ROLLBACK, []);
+            let _ = self.session.roll_back();
         }
         self.commit()
     }
@@ -150,12 +146,8 @@ impl Writer {
                         began = Some(Instant::now());
                     }
                     let ran = op.run(&mut Write::new(&self.session, &mut self.state), true);
-                    if ran == Ran::Half && !self.is_gone() {
-                        // Closing the connection would undo it as well.
-                        let _ = self.session().run(&sql::ROLLBACK, []);
-                    }
-                    if self.is_gone() {
-                        self.state.after_rollback();
+                    if ran == Ran::Half || self.session.is_gone() {
+                        self.lose();
                         op.finish(Err(Fault::TransactionGone(GONE).into()));
                         return self.inbox.mark_gone(id, GONE);
                     }
@@ -207,8 +199,8 @@ impl Writer {
 
     fn begin_lease(&self, since: Instant) -> Result<(), Fault> {
         self.begin(since)?;
-        if let Err(source) = self.session().run(&sql::SAVEPOINT_TX, []) {
-            let _ = self.session().run(&sql::ROLLBACK, []);
+        if let Err(source) = self.session.run_uncached(&sql::SAVEPOINT_TX) {
+            let _ = self.session.roll_back();
             return Err(Fault::Begin(source));
         }
         Ok(())
@@ -219,8 +211,8 @@ impl Writer {
         self.file.check()?;
         let mut pause = Duration::from_micros(50);
         loop {
-            match self.session().run(&sql::BEGIN, []) {
-                Ok(_) => return Ok(()),
+            match self.session.begin() {
+                Ok(()) => return Ok(()),
                 Err(source) if source.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) => {
                     return Err(Fault::Begin(source));
                 }
@@ -238,8 +230,8 @@ impl Writer {
     }
 
     fn commit(&mut self) -> Result<()> {
-        if self.is_gone() {
-            self.state.after_rollback();
+        if self.session.is_gone() {
+            self.lose();
             return Err(Fault::TransactionGone(GONE).into());
         }
         let committed = self.state.before_commit(&self.session).and_then(|sent| {
@@ -252,11 +244,7 @@ impl Writer {
                 Ok(())
             }
             Err(error) => {
-                self.state.after_rollback();
-                if !self.is_gone() {
-                    // The first error is the one to report.
-                    let _ = self.session().run(&sql::ROLLBACK, []);
-                }
+                self.lose();
                 Err(sqlite_error(error))
             }
         }
@@ -266,17 +254,29 @@ impl Writer {
     fn rollback(&mut self) -> Result<()> {
         let gave_out_ids = self.state.gave_out_ids();
         self.state.after_rollback();
-        if gave_out_ids && self.session().run(&sql::ROLLBACK_TO_TX, []).is_ok() {
+        if gave_out_ids && self.session.run_uncached(&sql::ROLLBACK_TO_TX).is_ok() {
             return self.commit();
         }
-        if !self.is_gone() {
-            self.session().run(&sql::ROLLBACK, []).map_err(sqlite_error)?;
-        }
-        Ok(())
+        self.session.roll_back().map_err(sqlite_error)
     }
 
-    fn is_gone(&self) -> bool {
-        self.session().connection().is_autocommit()
+    /// Rolls back what is left of a failed transaction. Its ids may be known already: a
+    /// transaction of their own keeps other processes from using them again.
+    fn lose(&mut self) {
+        // The failure itself is the error to report, and BEGIN rolls back as well.
+        let _ = self.session.roll_back();
+        self.state.after_rollback();
+        if self.state.gave_out_ids() && self.begin(Instant::now()).is_ok() {
+            let stored = self
+                .state
+                .store_sequences(&self.session)
+                .and_then(|()| self.session.committing(|session| session.run(&sql::COMMIT, [])));
+            match stored {
+                Ok(_) => self.state.stored_ids(),
+                // The next commit stores them.
+                Err(_) => drop(self.session.roll_back()),
+            }
+        }
     }
 }
 
