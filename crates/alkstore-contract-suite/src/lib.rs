@@ -187,6 +187,7 @@ const CASES: &[&[harness::Case]] = &[
     queue::batch::CASES,
     queue::claim::CASES,
     queue::exact::CASES,
+    queue::history::CASES,
     queue::sweep::CASES,
     queue::wait_ready::CASES,
     schedule::CASES,

@@ -99,6 +99,7 @@ async fn outboxes_are_listed_by_address(f: Arc<dyn StoreFactory>) {
     }
     let infos = store.queues().await.unwrap();
     assert_eq!(infos.len(), 6, "{infos:?}");
+    assert!(infos.is_sorted_by_key(|info| info.address()), "{infos:?}");
     for info in infos {
         let jobs = store.jobs(&info.address(), None, None, 9).await.unwrap();
         let expected = if info.kind == QueueKind::Outbox { 2 } else { 1 };

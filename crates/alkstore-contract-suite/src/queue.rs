@@ -4,6 +4,7 @@ pub(crate) mod ack_batch;
 pub(crate) mod batch;
 pub(crate) mod claim;
 pub(crate) mod exact;
+pub(crate) mod history;
 pub(crate) mod sweep;
 pub(crate) mod wait_ready;
 

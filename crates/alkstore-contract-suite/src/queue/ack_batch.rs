@@ -116,6 +116,18 @@ async fn ack_batch_takes_renewed_claims(f: Arc<dyn StoreFactory>) {
     assert!(!claim.ack().await.unwrap());
 }
 
+/// Thousands are claimed by one call and acked by one.
+async fn thousands_are_claimed_and_acked_at_once(f: Arc<dyn StoreFactory>) {
+    let store = open(&f).await;
+    let queue = store.queue("q", Default::default()).await.unwrap();
+    let jobs = (0..5_000).map(|n| (n.into(), Default::default())).collect();
+    let ids = queue.enqueue_batch(jobs).await.unwrap();
+    let claims = queue.claim_batch("w", 10_000).await.unwrap();
+    assert_eq!(claims.iter().map(|claim| claim.job().id).collect::<Vec<_>>(), ids);
+    assert_eq!(queue.ack_batch(&ids).await.unwrap(), 5_000);
+    assert!(store.queues().await.unwrap().is_empty());
+}
+
 /// A hundred thousand ids in one call work.
 async fn ack_batch_takes_a_hundred_thousand_ids(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
@@ -140,5 +152,6 @@ cases!("queue":
     ack_batch_cannot_end_a_claim_after_a_retry,
     ack_batch_takes_ids_of_other_handles,
     ack_batch_takes_renewed_claims,
+    thousands_are_claimed_and_acked_at_once,
     ack_batch_takes_a_hundred_thousand_ids,
 );

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use alkstore::{EnqueueOpts, Queue, QueueOpts};
 use serde_json::json;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use super::{LAPSING, put, take};
@@ -17,8 +18,8 @@ const LONG: Duration = Duration::from_secs(20);
 /// Short, for waits that are to end at the timeout.
 const SHORT: Duration = Duration::from_millis(150);
 
-/// Starts a wait on queue "q" in a task of its own and returns once it is under way.
-async fn waiting(store: &Opened) -> tokio::task::JoinHandle<Duration> {
+/// Starts a wait on queue "q" in a task of its own.
+async fn starting(store: &Opened) -> JoinHandle<Duration> {
     let queue = store.queue("q", Default::default()).await.unwrap();
     let (started, start) = tokio::sync::oneshot::channel();
     let task = tokio::spawn(async move {
@@ -28,14 +29,18 @@ async fn waiting(store: &Opened) -> tokio::task::JoinHandle<Duration> {
         start.elapsed()
     });
     start.await.unwrap();
-    // Most waits are asleep by then; those that are not must see the work all the same.
-    for _ in 0..fastrand::u32(0..200) {
-        tokio::task::yield_now().await;
-    }
     task
 }
 
-async fn ends(task: tokio::task::JoinHandle<Duration>) {
+/// The same, and returns once it sleeps.
+async fn waiting(store: &Opened) -> JoinHandle<Duration> {
+    let mut task = starting(store).await;
+    let asleep = timeout(Duration::from_millis(20), &mut task).await;
+    assert!(asleep.is_err(), "nothing is there to claim");
+    task
+}
+
+async fn ends(task: JoinHandle<Duration>) {
     let waited = task.await.unwrap();
     assert!(waited < LONG / 2, "it ended by itself after {waited:?}");
 }
@@ -69,19 +74,33 @@ async fn an_enqueue_ends_the_wait(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let other = store.another().await;
     for enqueuer in [&store, &other] {
-        for _ in 0..5 {
-            let task = waiting(&store).await;
-            let queue = enqueuer.queue("q", Default::default()).await.unwrap();
-            let id = put(&*queue).await;
-            ends(task).await;
-            assert!(queue.cancel(id).await.unwrap());
-        }
-        let task = waiting(&store).await;
         let queue = enqueuer.queue("q", Default::default()).await.unwrap();
+        let task = waiting(&store).await;
+        let id = put(&*queue).await;
+        ends(task).await;
+        assert!(queue.cancel(id).await.unwrap());
+        let task = waiting(&store).await;
         let batch = vec![(json!(1), Default::default())];
         let ids = queue.enqueue_batch(batch).await.unwrap();
         ends(task).await;
         assert!(queue.cancel(ids[0]).await.unwrap());
+    }
+}
+
+/// So does one that comes while the wait is beginning.
+async fn an_enqueue_races_with_the_wait(f: Arc<dyn StoreFactory>) {
+    let store = open(&f).await;
+    let other = store.another().await;
+    for round in 0..100 {
+        let enqueuer = if round % 2 == 0 { &store } else { &other };
+        let queue = enqueuer.queue("q", Default::default()).await.unwrap();
+        let task = starting(&store).await;
+        for _ in 0..fastrand::u32(0..200) {
+            tokio::task::yield_now().await;
+        }
+        let id = put(&*queue).await;
+        ends(task).await;
+        assert!(queue.cancel(id).await.unwrap());
     }
 }
 
@@ -189,6 +208,20 @@ async fn a_lapsed_claim_ends_the_wait_in_time(f: Arc<dyn StoreFactory>) {
     assert!(rounds <= 3, "it span: {rounds} rounds for one job");
 }
 
+/// A claim that is shortened ends the wait at its new deadline.
+async fn a_shortened_claim_ends_the_wait_in_time(f: Arc<dyn StoreFactory>) {
+    let store = open(&f).await;
+    let other = store.another().await;
+    let queue = other.queue("q", Default::default()).await.unwrap();
+    put(&*queue).await;
+    let claim = take(&*queue).await;
+    let task = waiting(&store).await;
+    let start = Instant::now();
+    assert!(claim.heartbeat(1).await.unwrap());
+    ends(task).await;
+    assert!(start.elapsed() >= Duration::from_secs(1), "early: {:?}", start.elapsed());
+}
+
 /// Delayed, claimed, dead and expired jobs do not end it, nor make it spin.
 async fn jobs_that_are_not_ready_do_not_end_the_wait(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
@@ -222,6 +255,25 @@ async fn exhausted_jobs_do_not_make_it_spin(f: Arc<dyn StoreFactory>) {
         assert!(queue.claim_one("w").await.unwrap().is_none());
         assert!(rounds <= 2, "it spins on jobs that nobody can claim");
     }
+}
+
+/// Jobs that expire before they are due, or lapse for good, end it once at most.
+async fn jobs_that_never_become_ready_do_not_make_it_spin(f: Arc<dyn StoreFactory>) {
+    let store = open(&f).await;
+    let opts = QueueOpts { visibility_timeout_s: 1, max_attempts: 1, ..Default::default() };
+    let queue = store.queue("q", opts).await.unwrap();
+    put(&*queue).await;
+    take(&*queue).await;
+    let opts = EnqueueOpts { delay: Some(1), expires: Some(1), ..Default::default() };
+    queue.enqueue(json!(1), opts).await.unwrap();
+    let (start, mut rounds) = (Instant::now(), 0);
+    while start.elapsed() < Duration::from_millis(2_300) {
+        if queue.wait_ready(Duration::from_millis(500)).await.unwrap() {
+            rounds += 1;
+            assert!(queue.claim_one("w").await.unwrap().is_none());
+        }
+    }
+    assert!(rounds <= 2, "{rounds} rounds for jobs that nobody can claim");
 }
 
 /// Only its own queue ends it: no other queue, no stream, channel or outbox of the same name.
@@ -280,13 +332,16 @@ cases!("queue":
     an_empty_queue_times_out,
     a_ready_job_ends_the_wait_at_once,
     an_enqueue_ends_the_wait,
+    an_enqueue_races_with_the_wait,
     a_commit_ends_the_wait,
     jobs_that_come_back_end_the_wait,
     a_due_job_ends_the_wait_in_time,
     a_job_delayed_during_the_wait_ends_it_in_time,
     a_lapsed_claim_ends_the_wait_in_time,
+    a_shortened_claim_ends_the_wait_in_time,
     jobs_that_are_not_ready_do_not_end_the_wait,
     exhausted_jobs_do_not_make_it_spin,
+    jobs_that_never_become_ready_do_not_make_it_spin,
     other_names_do_not_end_the_wait,
     an_enqueue_ends_every_wait,
     a_dropped_wait_loses_nothing,

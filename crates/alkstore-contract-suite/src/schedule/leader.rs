@@ -11,6 +11,7 @@ use super::{LEADER_LOCK, Runner, every, fired, fired_at_least, leads, only};
 use crate::StoreFactory;
 use crate::harness::cases;
 use crate::open::{Opened, open};
+use crate::queue::now_s;
 use crate::wait::eventually;
 
 fn is_lost(outcome: &alkstore::Result<()>) -> bool {
@@ -70,7 +71,7 @@ async fn a_new_schedule_reaches_a_running_leader(f: Arc<dyn StoreFactory>) {
         let queue = store.queue(name, Default::default()).await.unwrap();
         assert!(queue.wait_ready(Duration::from_secs(20)).await.unwrap());
         assert!(start.elapsed() >= Duration::from_secs(1), "early: {:?}", start.elapsed());
-        assert!(start.elapsed() < Duration::from_secs(5), "late: {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(3), "late: {:?}", start.elapsed());
     }
     runner.stop().await.unwrap();
 }
@@ -83,7 +84,7 @@ async fn a_changed_schedule_reaches_a_running_leader(f: Arc<dyn StoreFactory>) {
     let runner = Runner::lead(&store).await;
     other.schedule("s", "@every 1s", "r", json!("new"), Default::default()).await.unwrap();
     let queue = store.queue("r", Default::default()).await.unwrap();
-    assert!(queue.wait_ready(Duration::from_secs(10)).await.unwrap());
+    assert!(queue.wait_ready(Duration::from_secs(3)).await.unwrap(), "late");
     let job = queue.claim_one("w").await.unwrap().unwrap();
     assert_eq!(job.job().payload, b"\"new\"");
     runner.stop().await.unwrap();
@@ -112,6 +113,22 @@ async fn a_removed_schedule_leaves_a_running_leader(f: Arc<dyn StoreFactory>) {
         }
         runner.stop().await.unwrap();
     }
+}
+
+/// A leader that lost the lease ends with `LeadershipLost` before anything more fires.
+async fn a_deposed_leader_fires_no_more(f: Arc<dyn StoreFactory>) {
+    let store = open(&f).await;
+    every(&store, "s", "@every 1s").await;
+    let runner = Runner::lead(&store).await;
+    fired_at_least(&store, 1).await;
+    assert!(store.release_lock(LEADER_LOCK).await.unwrap());
+    let at_release = fired(&store).await.len();
+    let outcome = runner.ended().await;
+    assert!(is_lost(&outcome), "{outcome:?}");
+    let next = only(&store).await.next_fire_at;
+    eventually(Duration::from_secs(5), async || (now_s() > next).then_some(())).await;
+    assert_eq!(fired(&store).await.len(), at_release);
+    assert_eq!(only(&store).await.next_fire_at, next, "the boundary waits for a leader");
 }
 
 /// A leader that lost the lease ends with `LeadershipLost`, and its successor fires on.
@@ -199,6 +216,7 @@ cases!("schedule":
     a_new_schedule_reaches_a_running_leader,
     a_changed_schedule_reaches_a_running_leader,
     a_removed_schedule_leaves_a_running_leader,
+    a_deposed_leader_fires_no_more,
     a_deposed_leader_ends,
     a_dropped_run_leaves_the_store_usable,
     fighting_runners_fire_each_boundary_once,

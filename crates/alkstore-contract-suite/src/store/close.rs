@@ -22,6 +22,7 @@ const SOON: Duration = Duration::from_secs(5);
 fn assert_closed<T: Debug>(call: &str, outcome: Result<T>) {
     let error = outcome.expect_err(call);
     assert!(matches!(error, Error::Database(_)), "{call}: {error:?}");
+    assert!(!error.is_transient(), "{call}: trying again does not help");
     assert!(std::error::Error::source(&error).is_some(), "{call}: no cause");
 }
 

@@ -53,6 +53,23 @@ async fn concurrent_saves_leave_the_greatest(f: Arc<dyn StoreFactory>) {
     assert_eq!(store.stream("s").await.unwrap().get_offset("c").await.unwrap(), 40);
 }
 
+/// A commit that comes late cannot lower what others have saved meanwhile.
+async fn a_late_commit_cannot_lower_a_checkpoint(f: Arc<dyn StoreFactory>) {
+    let store = open(&f).await;
+    let other = store.another().await;
+    let mut tx = store.begin_tx().await.unwrap();
+    tx.save_offset_tx("s", "c", 5).await.unwrap();
+    let saving = tokio::spawn(async move {
+        other.stream("s").await.unwrap().save_offset("c", 9).await.unwrap();
+    });
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    tx.commit().await.unwrap();
+    saving.await.unwrap();
+    assert_eq!(store.stream("s").await.unwrap().get_offset("c").await.unwrap(), 9);
+}
+
 /// Direct and receiver saves interleave and cannot regress one another.
 async fn direct_and_receiver_saves_compose(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
@@ -162,6 +179,7 @@ cases!("stream":
     an_absent_checkpoint_is_zero,
     saves_are_monotone,
     concurrent_saves_leave_the_greatest,
+    a_late_commit_cannot_lower_a_checkpoint,
     direct_and_receiver_saves_compose,
     a_save_before_the_first_yield_is_a_no_op,
     nothing_is_saved_by_itself,
