@@ -22,6 +22,7 @@
 
 mod conn;
 mod error;
+mod functions;
 mod job;
 mod lock;
 mod migrate;
@@ -40,6 +41,7 @@ mod tx;
 mod wake;
 mod write;
 
+pub use functions::attach;
 pub use opts::{Durability, SqliteOpts};
 pub use store::{SqliteStore, open};
 pub use tx::SqliteTx;

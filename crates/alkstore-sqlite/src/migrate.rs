@@ -8,12 +8,12 @@ use alkstore::engine::domain::whole_seconds;
 use rusqlite::params;
 
 use crate::conn::Session;
-use crate::error::Fault;
+use crate::error::{Fault, sqlite_error};
 use crate::sql;
 
 /// Applies what is missing in one transaction. An up-to-date file takes no write lock.
 pub(crate) fn migrate(path: &Path, session: &Session) -> Result<()> {
-    let known = i64::try_from(sql::MIGRATIONS.len()).unwrap_or(i64::MAX);
+    let known = known();
     let refuse = |error| Fault::open(path, error);
     let found = version(session).map_err(refuse)?;
     if found < known {
@@ -32,6 +32,23 @@ pub(crate) fn migrate(path: &Path, session: &Session) -> Result<()> {
         return Err(Fault::NewerSchema { found, known }.into());
     }
     Ok(())
+}
+
+/// Errs unless the schema is the one that this program knows.
+pub(crate) fn check(session: &Session) -> Result<()> {
+    let known = known();
+    let found = version(session).map_err(sqlite_error)?;
+    if found > known {
+        return Err(Fault::NewerSchema { found, known }.into());
+    }
+    if found < known {
+        return Err(Fault::NoSchema { found, known }.into());
+    }
+    Ok(())
+}
+
+fn known() -> i64 {
+    i64::try_from(sql::MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
 fn version(session: &Session) -> rusqlite::Result<i64> {

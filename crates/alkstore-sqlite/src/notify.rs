@@ -15,6 +15,5 @@ pub(crate) async fn listen(core: &Core, channel: &str) -> Result<Box<dyn WakeRec
 }
 
 pub(crate) fn notify(write: &mut Write<'_>, channel: &Arc<str>) -> rusqlite::Result<()> {
-    write.notify(channel);
-    Ok(())
+    write.notify(channel)
 }

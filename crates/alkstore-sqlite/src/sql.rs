@@ -48,6 +48,8 @@ statements! {
     ROLLBACK_TO_TX = "store/rollback_to_tx";
     SEQUENCES = "store/sequences";
     ADVANCE_SEQUENCES = "store/advance_sequences";
+    TAKE_IDS = "store/take_ids";
+    IS_ATTACHED = "store/is_attached";
     DATA_VERSION = "store/data_version";
     MIGRATIONS_TABLE = "store/migrations_table";
     HAS_MIGRATIONS = "store/has_migrations";

@@ -12,7 +12,8 @@ use rusqlite::Result;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization, Wal};
 
 use super::Session;
-use crate::sql;
+use super::write::WriteState;
+use crate::{functions, sql};
 
 /// Settings of the connection that the writer relies on.
 const SETTINGS: [&str; 6] = [
@@ -40,6 +41,7 @@ struct Guard {
 pub(crate) struct WriterSession {
     session: Session,
     guard: Arc<Guard>,
+    state: Arc<WriteState>,
 }
 
 impl WriterSession {
@@ -68,7 +70,13 @@ impl WriterSession {
                 Authorization::Allow
             }
         }))?;
-        Ok(Self { session, guard })
+        let state = Arc::new(WriteState::default());
+        functions::register(session.connection(), Some(&state))?;
+        Ok(Self { session, guard, state })
+    }
+
+    pub(super) fn state(&self) -> &WriteState {
+        &self.state
     }
 
     /// Takes the file's write lock, if nobody has it.

@@ -35,9 +35,7 @@ pub(crate) use inbox::{Lease, LeaseId};
 #[cfg(test)]
 pub(crate) use open::{plan_once, prepare};
 pub(crate) use session::Session;
-#[cfg(test)]
-pub(crate) use write::WriteState;
-pub(crate) use write::{Sequence, Write};
+pub(crate) use write::{Sequence, Write, WriteState};
 
 use checkpoint::Checkpointer;
 use inbox::Inbox;

@@ -8,6 +8,7 @@ use rusqlite::CachedStatement;
 use tokio::sync::oneshot;
 
 use super::Session;
+use super::guard::WriterSession;
 use super::write::Write;
 use crate::error::sqlite_error;
 use crate::sql;
@@ -16,7 +17,7 @@ use crate::sql;
 pub(super) trait Op: Send {
     /// Runs it in the open transaction, which must be kept if something before it cannot be run
     /// again.
-    fn run(&mut self, write: &mut Write<'_>, keep: bool) -> Ran;
+    fn run(&mut self, writer: &WriterSession, keep: bool) -> Ran;
     /// Whether its caller has gone away.
     fn is_abandoned(&self) -> bool;
     /// Whether it may be run again after its transaction was lost.
@@ -102,14 +103,14 @@ where
     F: FnMut(&mut Write<'_>) -> Result<T> + Send,
     T: Send,
 {
-    fn run(&mut self, write: &mut Write<'_>, keep: bool) -> Ran {
-        let mark = write.mark();
+    fn run(&mut self, writer: &WriterSession, keep: bool) -> Ran {
+        let mark = writer.state().mark();
         let mut savepoint = None;
         let attempt = || {
             if self.mode == Mode::Once || self.mode == Mode::Many && keep {
-                savepoint = Some(Savepoint::begin(write.session()).map_err(sqlite_error)?);
+                savepoint = Some(Savepoint::begin(writer).map_err(sqlite_error)?);
             }
-            let value = (self.f)(write)?;
+            let value = (self.f)(&mut Write::new(writer))?;
             if let Some(savepoint) = &mut savepoint {
                 savepoint.release().map_err(sqlite_error)?;
             }
@@ -124,7 +125,7 @@ where
         if !failed {
             return Ran::Whole;
         }
-        write.forget_since(mark);
+        writer.state().forget_since(mark);
         let undone = savepoint.is_some_and(|mut savepoint| savepoint.undo().is_ok());
         if self.mode == Mode::One || undone { Ran::Whole } else { Ran::Half }
     }

@@ -1,7 +1,7 @@
 //! What an operation writes through: the writer's session, the ids, and what to wake afterwards.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alkstore::engine::clock::Clock;
 use alkstore::engine::domain::US;
@@ -19,13 +19,20 @@ const PRUNE_LIMIT: i64 = 1_000;
 
 /// A write transaction in progress, as mechanism functions see it.
 pub(crate) struct Write<'a> {
-    session: &'a WriterSession,
-    state: &'a mut WriteState,
+    session: &'a Session,
+    writer: Option<&'a WriterSession>,
+    /// None on a connection of the application's, whose commit nobody here sees.
+    state: Option<&'a WriteState>,
 }
 
-/// What the writer keeps beside its connection.
+/// What the writer keeps beside its connection, for the functions on it as well.
+///
+/// No statement runs under the lock: it may run triggers, which may call those functions.
 #[derive(Debug, Default)]
-pub(crate) struct WriteState {
+pub(crate) struct WriteState(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
     sequences: Sequences,
     touched: Vec<(Kind, Arc<str>)>,
     notified: Vec<Arc<str>>,
@@ -49,7 +56,7 @@ pub(crate) enum Sequence {
 }
 
 /// The last ids. They only grow, so that an id from a rolled-back write is not used again.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Sequences {
     last: [i64; 4],
     /// Whether this transaction has seen what other processes gave out.
@@ -59,12 +66,19 @@ struct Sequences {
 }
 
 impl<'a> Write<'a> {
-    pub(crate) fn new(session: &'a WriterSession, state: &'a mut WriteState) -> Self {
-        Self { session, state }
+    /// In the writer's transaction: ids and notifications are stored with its commit.
+    pub(crate) fn new(writer: &'a WriterSession) -> Self {
+        Self { session: writer, writer: Some(writer), state: Some(writer.state()) }
     }
 
-    pub(super) fn session(&self) -> &'a WriterSession {
-        self.session
+    /// In the writer's transaction, from a function that SQL in it calls.
+    pub(crate) fn within(session: &'a Session, state: &'a WriteState) -> Self {
+        Self { session, writer: None, state: Some(state) }
+    }
+
+    /// In a transaction of the application's own: ids and notifications are stored at once.
+    pub(crate) fn foreign(session: &'a Session) -> Self {
+        Self { session, writer: None, state: None }
     }
 
     /// Unix microseconds.
@@ -79,52 +93,58 @@ impl<'a> Write<'a> {
 
     /// The first of `n` ids in a row.
     pub(crate) fn next_ids(&mut self, sequence: Sequence, n: i64) -> Result<i64> {
-        let sequences = &mut self.state.sequences;
-        if !sequences.read {
-            let stored: [i64; 4] = self.session.one(&sql::SEQUENCES, [], |row| {
-                Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?])
-            })?;
-            for (last, stored) in sequences.last.iter_mut().zip(stored) {
-                *last = stored.max(*last);
-            }
-            sequences.read = true;
+        if let Some(state) = self.state {
+            return state.next_ids(self.session, sequence, n);
         }
-        let last = &mut sequences.last[sequence as usize];
-        let first = *last + 1;
-        *last += n;
-        sequences.ahead = true;
-        Ok(first)
+        // First of all a write: a transaction that began with a read could not wait for its turn.
+        let mut taken = [0; 4];
+        taken[sequence as usize] = n;
+        let last: i64 =
+            self.session.one(&sql::TAKE_IDS, taken, |row| row.get(sequence as usize))?;
+        Ok(last - n + 1)
     }
 
     /// Wakes those who wait for this name once this is committed.
     pub(crate) fn touch(&mut self, kind: Kind, name: &Arc<str>) {
-        let touched = &mut self.state.touched;
-        if !touched.last().is_some_and(|last| last.0 == kind && last.1 == *name) {
-            touched.push((kind, name.clone()));
+        if let Some(state) = self.state {
+            let touched = &mut state.lock().touched;
+            if !touched.last().is_some_and(|last| last.0 == kind && last.1 == *name) {
+                touched.push((kind, name.clone()));
+            }
         }
     }
 
     /// Wakes the channel's listeners, of every process, once this is committed.
-    pub(crate) fn notify(&mut self, channel: &Arc<str>) {
-        let notified = &mut self.state.notified;
-        if notified.last() != Some(channel) {
-            notified.push(channel.clone());
+    pub(crate) fn notify(&mut self, channel: &Arc<str>) -> Result<()> {
+        if let Some(state) = self.state {
+            let notified = &mut state.lock().notified;
+            if notified.last() != Some(channel) {
+                notified.push(channel.clone());
+            }
+            return Ok(());
         }
+        let now_us = self.now_us();
+        let id = self.send(channel, now_us)?;
+        if id % PRUNE_LIMIT == 0 {
+            self.prune(now_us)?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, channel: &str, now_us: i64) -> Result<i64> {
+        let id = self.next_id(Sequence::Notification)?;
+        self.run(&sql::NOTIFY_SEND, params![channel, id, now_us])?;
+        Ok(id)
+    }
+
+    fn prune(&self, now_us: i64) -> Result<()> {
+        self.run(&sql::NOTIFY_PRUNE, params![PRUNE_LIMIT, now_us - FORGET_CHANNEL_US])?;
+        Ok(())
     }
 
     /// Until it is dropped, SQL that would end this transaction is refused.
-    pub(crate) fn guard_user_sql(&self) -> UserSql {
-        self.session.guard_user_sql()
-    }
-
-    pub(crate) fn mark(&self) -> Mark {
-        Mark { touched: self.state.touched.len(), notified: self.state.notified.len() }
-    }
-
-    /// Forgets what was touched since; ids stay given out.
-    pub(crate) fn forget_since(&mut self, mark: Mark) {
-        self.state.touched.truncate(mark.touched);
-        self.state.notified.truncate(mark.notified);
+    pub(crate) fn guard_user_sql(&self) -> Option<UserSql> {
+        self.writer.map(WriterSession::guard_user_sql)
     }
 }
 
@@ -137,23 +157,49 @@ impl Deref for Write<'_> {
 }
 
 impl WriteState {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next_ids(&self, session: &Session, sequence: Sequence, n: i64) -> Result<i64> {
+        if !self.lock().sequences.read {
+            let stored: [i64; 4] = session.one(&sql::SEQUENCES, [], |row| {
+                Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?])
+            })?;
+            self.lock().sequences.saw(stored);
+        }
+        Ok(self.lock().sequences.give_out(sequence, n))
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        let kept = self.lock();
+        Mark { touched: kept.touched.len(), notified: kept.notified.len() }
+    }
+
+    /// Forgets what was touched since; ids stay given out.
+    pub(super) fn forget_since(&self, mark: Mark) {
+        let mut kept = self.lock();
+        kept.touched.truncate(mark.touched);
+        kept.notified.truncate(mark.notified);
+    }
+
     /// Writes what belongs to the commit: notifications and the last ids.
     ///
     /// Returns the channels with the ids that wake their listeners.
-    pub(super) fn before_commit(
-        &mut self,
-        session: &WriterSession,
-    ) -> Result<Vec<(Arc<str>, i64)>> {
-        let mut channels = std::mem::take(&mut self.notified);
+    pub(super) fn before_commit(&self, session: &Session) -> Result<Vec<(Arc<str>, i64)>> {
+        let mut channels = std::mem::take(&mut self.lock().notified);
         channels.sort_unstable();
         channels.dedup();
         let mut sent = Vec::with_capacity(channels.len());
         if !channels.is_empty() {
-            let now_us = Clock::System.now_us();
-            self.prune(session, now_us)?;
+            let mut write = Write::within(session, self);
+            let now_us = write.now_us();
+            if now_us - self.lock().pruned_us >= PRUNE_EVERY_US {
+                write.prune(now_us)?;
+                self.lock().pruned_us = now_us;
+            }
             for channel in channels {
-                let id = Write::new(session, self).next_id(Sequence::Notification)?;
-                session.run(&sql::NOTIFY_SEND, params![&*channel, id, now_us])?;
+                let id = write.send(&channel, now_us)?;
                 sent.push((channel, id));
             }
         }
@@ -162,28 +208,31 @@ impl WriteState {
     }
 
     /// Stores the last ids, if any were given out.
-    pub(crate) fn store_sequences(&mut self, session: &Session) -> Result<()> {
-        if self.sequences.ahead {
-            session.run(&sql::ADVANCE_SEQUENCES, self.sequences.last)?;
+    pub(super) fn store_sequences(&self, session: &Session) -> Result<()> {
+        let Sequences { last, ahead, .. } = self.lock().sequences;
+        if ahead {
+            session.run(&sql::ADVANCE_SEQUENCES, last)?;
         }
         Ok(())
     }
 
     /// Whether ids were given out that the stored row does not know.
-    pub(crate) fn gave_out_ids(&self) -> bool {
-        self.sequences.ahead
+    pub(super) fn gave_out_ids(&self) -> bool {
+        self.lock().sequences.ahead
     }
 
     /// The last ids were stored and committed.
-    pub(super) fn stored_ids(&mut self) {
-        self.sequences.read = false;
-        self.sequences.ahead = false;
+    pub(super) fn stored_ids(&self) {
+        let sequences = &mut self.lock().sequences;
+        sequences.read = false;
+        sequences.ahead = false;
     }
 
     /// Wakes everybody concerned, after the commit.
-    pub(crate) fn after_commit(&mut self, hub: &Hub, sent: Vec<(Arc<str>, i64)>) {
+    pub(super) fn after_commit(&self, hub: &Hub, sent: Vec<(Arc<str>, i64)>) {
         self.stored_ids();
-        for (kind, name) in self.touched.drain(..) {
+        let touched = std::mem::take(&mut self.lock().touched);
+        for (kind, name) in touched {
             hub.wake(kind, &name);
         }
         for (channel, id) in sent {
@@ -192,17 +241,27 @@ impl WriteState {
     }
 
     /// Forgets what was touched. Ids stay given out, to be stored with the next commit.
-    pub(crate) fn after_rollback(&mut self) {
-        self.sequences.read = false;
-        self.touched.clear();
-        self.notified.clear();
+    pub(super) fn after_rollback(&self) {
+        let mut kept = self.lock();
+        kept.sequences.read = false;
+        kept.touched.clear();
+        kept.notified.clear();
+    }
+}
+
+impl Sequences {
+    fn saw(&mut self, stored: [i64; 4]) {
+        for (last, stored) in self.last.iter_mut().zip(stored) {
+            *last = stored.max(*last);
+        }
+        self.read = true;
     }
 
-    fn prune(&mut self, session: &Session, now_us: i64) -> Result<()> {
-        if now_us - self.pruned_us >= PRUNE_EVERY_US {
-            session.run(&sql::NOTIFY_PRUNE, params![PRUNE_LIMIT, now_us - FORGET_CHANNEL_US])?;
-            self.pruned_us = now_us;
-        }
-        Ok(())
+    fn give_out(&mut self, sequence: Sequence, n: i64) -> i64 {
+        let last = &mut self.last[sequence as usize];
+        let first = *last + 1;
+        *last += n;
+        self.ahead = true;
+        first
     }
 }

@@ -16,8 +16,6 @@ use super::file::DbFile;
 use super::guard::WriterSession;
 use super::inbox::{Entry, Inbox, LeaseId, NextStep, Step};
 use super::op::{Op, Ran};
-
-use super::write::{Write, WriteState};
 use crate::error::{Fault, sqlite_error};
 use crate::sql;
 
@@ -43,15 +41,13 @@ pub(super) struct Writer {
     checkpoint: Trigger,
     busy_timeout: Duration,
     inbox: Arc<Inbox>,
-    state: WriteState,
     ran: Vec<Box<dyn Op>>,
 }
 
 impl Writer {
     pub(super) fn new(surroundings: Surroundings, inbox: Arc<Inbox>) -> Self {
         let Surroundings { session, file, hub, checkpoint, busy_timeout } = surroundings;
-        let state = WriteState::default();
-        Self { session, file, hub, checkpoint, busy_timeout, inbox, state, ran: Vec::new() }
+        Self { session, file, hub, checkpoint, busy_timeout, inbox, ran: Vec::new() }
     }
 
     pub(super) fn run(mut self) {
@@ -82,7 +78,7 @@ impl Writer {
         let mut ran = Ran::Whole;
         while let Some(mut op) = next {
             if !op.is_abandoned() {
-                ran = op.run(&mut Write::new(&self.session, &mut self.state), keep);
+                ran = op.run(&self.session, keep);
                 keep |= !op.is_repeatable();
                 ops.push(op);
                 if ran == Ran::Half || self.session.is_gone() {
@@ -118,7 +114,7 @@ impl Writer {
         if let Err(fault) = self.begin(Instant::now()) {
             return op.finish(Err(fault.into()));
         }
-        let ran = op.run(&mut Write::new(&self.session, &mut self.state), false);
+        let ran = op.run(&self.session, false);
         let committed = self.commit_after(ran);
         op.finish(committed);
     }
@@ -145,7 +141,7 @@ impl Writer {
                         }
                         began = Some(Instant::now());
                     }
-                    let ran = op.run(&mut Write::new(&self.session, &mut self.state), true);
+                    let ran = op.run(&self.session, true);
                     if ran == Ran::Half || self.session.is_gone() {
                         self.lose();
                         op.finish(Err(Fault::TransactionGone(GONE).into()));
@@ -234,13 +230,13 @@ impl Writer {
             self.lose();
             return Err(Fault::TransactionGone(GONE).into());
         }
-        let committed = self.state.before_commit(&self.session).and_then(|sent| {
+        let committed = self.session.state().before_commit(&self.session).and_then(|sent| {
             self.session.committing(|session| session.run(&sql::COMMIT, []))?;
             Ok(sent)
         });
         match committed {
             Ok(sent) => {
-                self.state.after_commit(&self.hub, sent);
+                self.session.state().after_commit(&self.hub, sent);
                 Ok(())
             }
             Err(error) => {
@@ -252,8 +248,8 @@ impl Writer {
 
     /// Undoes a lease, but keeps the ids that it gave out from being used again.
     fn rollback(&mut self) -> Result<()> {
-        let gave_out_ids = self.state.gave_out_ids();
-        self.state.after_rollback();
+        let gave_out_ids = self.session.state().gave_out_ids();
+        self.session.state().after_rollback();
         if gave_out_ids && self.session.run_uncached(&sql::ROLLBACK_TO_TX).is_ok() {
             return self.commit();
         }
@@ -265,14 +261,14 @@ impl Writer {
     fn lose(&mut self) {
         // The failure itself is the error to report, and BEGIN rolls back as well.
         let _ = self.session.roll_back();
-        self.state.after_rollback();
-        if self.state.gave_out_ids() && self.begin(Instant::now()).is_ok() {
-            let stored = self
-                .state
-                .store_sequences(&self.session)
-                .and_then(|()| self.session.committing(|session| session.run(&sql::COMMIT, [])));
+        self.session.state().after_rollback();
+        if self.session.state().gave_out_ids() && self.begin(Instant::now()).is_ok() {
+            let stored =
+                self.session.state().store_sequences(&self.session).and_then(|()| {
+                    self.session.committing(|session| session.run(&sql::COMMIT, []))
+                });
             match stored {
-                Ok(_) => self.state.stored_ids(),
+                Ok(_) => self.session.state().stored_ids(),
                 // The next commit stores them.
                 Err(_) => drop(self.session.roll_back()),
             }

@@ -2,7 +2,7 @@
 
 use rusqlite::StatementStatus::VmStep;
 
-use crate::conn::{Session, Write, WriteState, WriterSession, prepare};
+use crate::conn::{Session, Write, WriterSession, prepare};
 use crate::queue::claim;
 use crate::sql::{self, Stmt};
 use crate::{Durability, SqliteOpts};
@@ -108,9 +108,8 @@ fn steps(n: i64) -> i64 {
     let folder = tempfile::tempdir().unwrap();
     let session = open(&folder);
     fill(&session, n);
-    let mut state = WriteState::default();
     session.run(&sql::BEGIN, []).unwrap();
-    let mut write = Write::new(&session, &mut state);
+    let mut write = Write::new(&session);
     let mut claimed = 0;
     while claimed < 10 {
         claimed += claim(&mut write, "q", "w", 10).unwrap().jobs.len();
