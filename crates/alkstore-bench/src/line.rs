@@ -20,6 +20,10 @@ pub(crate) struct Plan {
     pub(crate) batched_jobs: usize,
     /// How many batches of 1,000 are written.
     pub(crate) batches: usize,
+    /// How many times a sleeper is woken.
+    pub(crate) wakes: usize,
+    /// How many events are read in pages.
+    pub(crate) events: usize,
     pub(crate) dir: PathBuf,
 }
 
@@ -146,7 +150,16 @@ mod tests {
 
     fn plan(rounds: usize) -> Plan {
         let dir = std::env::temp_dir().join("alkstore-bench-test");
-        Plan { rounds, time: Duration::ZERO, jobs: 0, batched_jobs: 0, batches: 0, dir }
+        Plan {
+            rounds,
+            time: Duration::ZERO,
+            jobs: 0,
+            batched_jobs: 0,
+            batches: 0,
+            wakes: 0,
+            events: 0,
+            dir,
+        }
     }
 
     #[test]

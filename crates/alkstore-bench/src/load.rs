@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::sync::LazyLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -48,6 +48,40 @@ where
             total += f64::from(task.await.expect("no operation panics"));
         }
         total / start.elapsed().as_secs_f64()
+    })
+}
+
+/// The median time from the start of `produce` to when `consume` has what it made, as its inverse
+/// (times per second). The consumer is asleep each time that something is made.
+pub(crate) fn wakes<F, Fut, C, CFut>(round: &Round<'_>, produce: F, mut consume: C) -> f64
+where
+    F: Fn() -> Fut + Send + 'static,
+    Fut: Future<Output = ()> + Send,
+    C: FnMut() -> CFut + Send + 'static,
+    CFut: Future<Output = ()> + Send,
+{
+    let n = round.plan.wakes;
+    round.runtime.block_on(async move {
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let consumer = tokio::spawn(async move {
+            loop {
+                consume().await;
+                if tell.send(Instant::now()).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut times = Vec::with_capacity(n);
+        for _ in 0..n {
+            tokio::time::sleep(Duration::from_millis(3)).await;
+            let start = Instant::now();
+            produce().await;
+            let had: Instant = told.recv().await.expect("the consumer runs");
+            times.push(had.duration_since(start));
+        }
+        consumer.abort();
+        times.sort_unstable();
+        1.0 / times[n / 2].as_secs_f64()
     })
 }
 

@@ -5,6 +5,7 @@
 
 mod line;
 mod load;
+mod memory;
 mod report;
 mod sqlite;
 mod store;
@@ -49,12 +50,15 @@ struct Args {
 /// An engine that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Engine {
+    Memory,
     Sqlite,
 }
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Durability {
+    /// Nothing: it is in memory
+    None,
     /// The end of the process
     Normal,
     /// The loss of power
@@ -69,6 +73,8 @@ fn main() -> Result<()> {
         jobs: if args.quick { 600 } else { 20_000 },
         batched_jobs: 20_000,
         batches: if args.quick { 20 } else { 200 },
+        wakes: if args.quick { 50 } else { 300 },
+        events: if args.quick { 20_000 } else { 200_000 },
         dir: args.dir.clone(),
     };
     eprintln!("{} rounds each, in {}", plan.rounds, plan.dir.display());
@@ -87,9 +93,13 @@ fn main() -> Result<()> {
 
 fn chosen(args: &Args) -> Vec<Line> {
     let mut lines = Vec::new();
+    let wanted = |durability| args.durability.is_none_or(|wanted| wanted == durability);
+    if args.engine.is_none_or(|engine| engine == Engine::Memory) && wanted(Durability::None) {
+        lines.extend(memory::lines());
+    }
     if args.engine.is_none_or(|engine| engine == Engine::Sqlite) {
         for durability in [Durability::Normal, Durability::Full] {
-            if args.durability.is_none_or(|wanted| wanted == durability) {
+            if wanted(durability) {
                 lines.extend(sqlite::lines(durability));
             }
         }

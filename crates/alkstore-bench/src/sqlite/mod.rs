@@ -3,6 +3,8 @@
 mod drain;
 mod enqueue;
 mod floor;
+mod streams;
+mod wakes;
 
 use std::sync::Arc;
 
@@ -17,6 +19,8 @@ use crate::{Durability, Result};
 pub(crate) fn lines(durability: Durability) -> Vec<Line> {
     let mut lines = enqueue::lines(durability);
     lines.extend(drain::lines(durability));
+    lines.extend(streams::lines(durability));
+    lines.extend(wakes::lines(durability));
     lines
 }
 
@@ -33,7 +37,7 @@ where
     let ours = Box::new(move |round: &Round<'_>| {
         let durability = match round.durability {
             Durability::Full => alkstore_sqlite::Durability::Full,
-            Durability::Normal => alkstore_sqlite::Durability::Normal,
+            Durability::Normal | Durability::None => alkstore_sqlite::Durability::Normal,
         };
         let opts = SqliteOpts { durability, ..Default::default() };
         let store = SqliteStore::open(round.dir.join("ours.db"), opts)?;

@@ -3,13 +3,14 @@
 //! Each runs in a savepoint of its own, so that its failure would undo nothing else, and is
 //! answered over a oneshot channel after the commit.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
 use rusqlite::{CachedStatement, Connection, Result};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
-use super::{ACK, BUSINESS, Claimed, ENQUEUE, LAPSED, LEASE, READY};
+use super::{ACK, BUSINESS, Claimed, ENQUEUE, LAPSED, LEASE, NOTIFY, PUBLISH, READY};
 
 /// More than ever wait at once in these workloads.
 const LARGEST_GROUP: usize = 256;
@@ -19,6 +20,8 @@ enum Op {
     Order(Vec<u8>, oneshot::Sender<i64>),
     Claim(usize, oneshot::Sender<Vec<Claimed>>),
     Ack(Claimed, oneshot::Sender<bool>),
+    Publish(Vec<u8>, oneshot::Sender<i64>),
+    Notify(oneshot::Sender<bool>),
 }
 
 /// An answer that waits for the commit.
@@ -30,13 +33,31 @@ enum Done {
 
 /// A handle to the writer; the thread ends with the last one.
 #[derive(Clone)]
-pub(crate) struct Group(Sender<Op>);
+pub(crate) struct Group {
+    ops: Sender<Op>,
+    committed: Arc<Notify>,
+}
 
 impl Group {
     pub(crate) fn new(conn: Connection) -> Self {
         let (sender, ops) = mpsc::channel();
-        thread::spawn(move || write(&conn, &ops).expect("the floor's disk works"));
-        Self(sender)
+        let committed = Arc::new(Notify::new());
+        let wake = committed.clone();
+        thread::spawn(move || write(&conn, &ops, &wake).expect("the floor's disk works"));
+        Self { ops: sender, committed }
+    }
+
+    /// Wakes one task after each commit.
+    pub(crate) fn committed(&self) -> Arc<Notify> {
+        self.committed.clone()
+    }
+
+    pub(crate) async fn publish(&self, data: &[u8]) -> i64 {
+        self.ask(|reply| Op::Publish(data.to_vec(), reply)).await
+    }
+
+    pub(crate) async fn notify(&self) {
+        self.ask(Op::Notify).await;
     }
 
     pub(crate) async fn enqueue(&self, data: &[u8]) -> i64 {
@@ -58,12 +79,12 @@ impl Group {
 
     async fn ask<T>(&self, op: impl FnOnce(oneshot::Sender<T>) -> Op) -> T {
         let (reply, answer) = oneshot::channel();
-        self.0.send(op(reply)).expect("the writer runs as long as handles live");
+        self.ops.send(op(reply)).expect("the writer runs as long as handles live");
         answer.await.expect("the writer answers every operation")
     }
 }
 
-fn write(conn: &Connection, ops: &Receiver<Op>) -> Result<()> {
+fn write(conn: &Connection, ops: &Receiver<Op>, committed: &Notify) -> Result<()> {
     let mut statements = Statements::prepare(conn)?;
     let mut done = Vec::with_capacity(LARGEST_GROUP);
     while let Ok(first) = ops.recv() {
@@ -76,6 +97,7 @@ fn write(conn: &Connection, ops: &Receiver<Op>) -> Result<()> {
             next = if done.len() < LARGEST_GROUP { ops.try_recv().ok() } else { None };
         }
         statements.commit.execute([])?;
+        committed.notify_one();
         done.drain(..).for_each(Done::answer);
     }
     Ok(())
@@ -92,6 +114,8 @@ struct Statements<'c> {
     lapsed: CachedStatement<'c>,
     lease: CachedStatement<'c>,
     ack: CachedStatement<'c>,
+    publish: CachedStatement<'c>,
+    notify: CachedStatement<'c>,
 }
 
 impl<'c> Statements<'c> {
@@ -107,6 +131,8 @@ impl<'c> Statements<'c> {
             lapsed: conn.prepare_cached(LAPSED)?,
             lease: conn.prepare_cached(LEASE)?,
             ack: conn.prepare_cached(ACK)?,
+            publish: conn.prepare_cached(PUBLISH)?,
+            notify: conn.prepare_cached(NOTIFY)?,
         })
     }
 
@@ -124,6 +150,13 @@ impl<'c> Statements<'c> {
                 Done::Claimed(jobs, reply)
             }
             Op::Ack(job, reply) => Done::Acked(super::ack(&mut self.ack, &job)?, reply),
+            Op::Publish(data, reply) => {
+                Done::Id(super::publish(conn, &mut self.publish, &data)?, reply)
+            }
+            Op::Notify(reply) => {
+                super::notify(&mut self.notify)?;
+                Done::Acked(true, reply)
+            }
         })
     }
 }

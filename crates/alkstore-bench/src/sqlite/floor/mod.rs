@@ -12,6 +12,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use alkstore::engine::clock::Clock;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Result, Row, Statement, named_params, params};
 
 use crate::Durability;
@@ -36,6 +37,31 @@ CREATE TABLE job (
 CREATE INDEX job_ready ON job (queue, priority DESC, run_at, id) WHERE deadline IS NULL;
 CREATE INDEX job_leased ON job (queue, deadline) WHERE deadline IS NOT NULL;
 ";
+
+const LOG: &str = "
+CREATE TABLE event (
+    offset INTEGER PRIMARY KEY AUTOINCREMENT,
+    stream TEXT NOT NULL,
+    key TEXT,
+    payload BLOB NOT NULL,
+    created_at INTEGER NOT NULL
+);
+CREATE INDEX event_stream ON event (stream, offset);
+CREATE TABLE notification (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    channel TEXT NOT NULL,
+    sent_at INTEGER NOT NULL
+);
+";
+
+pub(crate) const PUBLISH: &str =
+    "INSERT INTO event (stream, payload, created_at) VALUES (?1, ?2, ?3)";
+
+pub(crate) const READ: &str = "
+SELECT offset, key, payload, created_at FROM event
+WHERE stream = ?1 AND offset > ?2 ORDER BY offset LIMIT ?3";
+
+pub(crate) const NOTIFY: &str = "INSERT INTO notification (channel, sent_at) VALUES (?1, ?2)";
 
 pub(crate) const BUSINESS_TABLE: &str =
     "CREATE TABLE business (id INTEGER PRIMARY KEY, data BLOB NOT NULL)";
@@ -105,10 +131,13 @@ pub(crate) fn create(path: &Path, durability: Durability) -> Result<Connection> 
     conn.pragma_update(None, "journal_mode", "wal")?;
     let synchronous = match durability {
         Durability::Full => "full",
-        Durability::Normal => "normal",
+        Durability::Normal | Durability::None => "normal",
     };
     conn.pragma_update(None, "synchronous", synchronous)?;
+    // Otherwise statements are planned anew for each value of a parameter.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.execute_batch(SCHEMA)?;
+    conn.execute_batch(LOG)?;
     conn.execute_batch(BUSINESS_TABLE)?;
     Ok(conn)
 }
@@ -148,6 +177,31 @@ pub(crate) fn claim(
 
 pub(crate) fn ack(delete: &mut Statement<'_>, job: &Claimed) -> Result<bool> {
     Ok(delete.execute(params![job.id, job.attempts, now_us()])? == 1)
+}
+
+pub(crate) fn publish(conn: &Connection, insert: &mut Statement<'_>, data: &[u8]) -> Result<i64> {
+    insert.execute(params![QUEUE, data, now_us()])?;
+    Ok(conn.last_insert_rowid())
+}
+
+pub(crate) fn notify(insert: &mut Statement<'_>) -> Result<()> {
+    insert.execute(params![QUEUE, now_us()]).map(drop)
+}
+
+/// An event as a reader gets it.
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) offset: i64,
+    #[expect(dead_code, reason = "read for the reader that is not there")]
+    rest: (String, Option<String>, Vec<u8>, i64),
+}
+
+pub(crate) fn read(select: &mut Statement<'_>, offset: i64, limit: i64) -> Result<Vec<Event>> {
+    let event = |row: &Row<'_>| {
+        let rest = (QUEUE.to_owned(), row.get(1)?, row.get(2)?, row.get(3)?);
+        Ok(Event { offset: row.get(0)?, rest })
+    };
+    select.query_map(params![QUEUE, offset, limit], event)?.collect()
 }
 
 fn now_us() -> i64 {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use rusqlite::{Connection, Result};
 
-use super::{ACK, BUSINESS, Claimed, ENQUEUE, LAPSED, LEASE, READY};
+use super::{ACK, BUSINESS, Claimed, ENQUEUE, Event, LAPSED, LEASE, NOTIFY, PUBLISH, READ, READY};
 
 pub(crate) struct Raw(Mutex<Connection>);
 
@@ -60,6 +60,26 @@ impl Raw {
             }
             Ok(acked)
         })
+    }
+
+    pub(crate) fn publish(&self, data: &[u8]) -> Result<i64> {
+        let conn = self.conn();
+        super::publish(&conn, &mut *conn.prepare_cached(PUBLISH)?, data)
+    }
+
+    pub(crate) fn publish_batch(&self, data: &[u8], n: usize) -> Result<Vec<i64>> {
+        self.transaction(|conn| {
+            let mut insert = conn.prepare_cached(PUBLISH)?;
+            (0..n).map(|_| super::publish(conn, &mut insert, data)).collect()
+        })
+    }
+
+    pub(crate) fn read(&self, offset: i64, limit: i64) -> Result<Vec<Event>> {
+        super::read(&mut *self.conn().prepare_cached(READ)?, offset, limit)
+    }
+
+    pub(crate) fn notify(&self) -> Result<()> {
+        super::notify(&mut *self.conn().prepare_cached(NOTIFY)?)
     }
 
     fn transaction<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
