@@ -1,5 +1,6 @@
 //! Wakes from commits of others: seen with file events and by polling, cheap when idle, and never
 //! silently gone.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::time::{Duration, Instant};
