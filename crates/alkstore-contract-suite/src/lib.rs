@@ -184,6 +184,7 @@ const CASES: &[&[harness::Case]] = &[
     payload::CASES,
     queue::CASES,
     queue::ack_batch::CASES,
+    queue::backlog::CASES,
     queue::batch::CASES,
     queue::claim::CASES,
     queue::exact::CASES,

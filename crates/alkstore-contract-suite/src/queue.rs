@@ -1,6 +1,7 @@
 //! Queues: what an enqueue writes, what can be seen of it, and cancelling.
 
 pub(crate) mod ack_batch;
+pub(crate) mod backlog;
 pub(crate) mod batch;
 pub(crate) mod claim;
 pub(crate) mod exact;

@@ -11,6 +11,7 @@ use crate::harness::cases;
 use crate::open::open;
 use crate::queue::{job, now_s, put, take};
 use crate::stream::{offsets, publish};
+use crate::wait::eventually;
 
 async fn dead(queue: &dyn Queue) -> i64 {
     let id = put(queue).await;
@@ -207,6 +208,12 @@ async fn release_lock_frees_by_force(f: Arc<dyn StoreFactory>) {
     assert!(new.fencing_token() > old.fencing_token());
     assert!(!old.release().await.unwrap());
     assert!(new.release().await.unwrap());
+    assert!(store.try_lock("l", "a", 1).await.unwrap().is_some());
+    eventually(Duration::from_secs(10), async || {
+        store.locks().await.unwrap().is_empty().then_some(())
+    })
+    .await;
+    assert!(!store.release_lock("l").await.unwrap(), "nobody holds it any more");
 }
 
 /// What comes back by hand is found by those who wait.
