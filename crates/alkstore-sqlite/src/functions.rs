@@ -168,13 +168,13 @@ impl<'c> Call<'c> {
     ) -> rusqlite::Result<Self> {
         let Function { args, required, .. } = function;
         let call = Self { function, context, writer };
-        if !(*required..=args.len()).contains(&context.len()) {
-            let optional = args.len() - required;
-            return Err(call.refused(format_args!(
-                "{} arguments given; it takes ({}), of which the last {optional} may be left out",
-                context.len(),
-                args.join(", "),
-            )));
+        let given = context.len();
+        if !(*required..=args.len()).contains(&given) {
+            let mut takes = args[..*required].join(", ");
+            if let optional @ [_, ..] = &args[*required..] {
+                takes.push_str(&format!(" [, {}]", optional.join(", ")));
+            }
+            return Err(call.refused(format_args!("it takes ({takes}), but {given} were given")));
         }
         Ok(call)
     }
@@ -245,7 +245,7 @@ impl<'c> Call<'c> {
     }
 
     fn payload(&self, i: usize) -> rusqlite::Result<Vec<u8>> {
-        let json = self.text(i, "text that is JSON")?;
+        let json = self.text(i, "JSON text")?;
         encode_payload_text(json).map_err(|error| self.refused_arg(i, text::chain(&error)))
     }
 
@@ -258,8 +258,14 @@ impl<'c> Call<'c> {
     }
 
     fn wrong_type(&self, i: usize, wanted: &str) -> Error {
-        let given = self.get(i).data_type();
-        self.refused_arg(i, format_args!("must be {wanted}, not of type {given}"))
+        let given = match self.get(i) {
+            ValueRef::Null => "NULL",
+            ValueRef::Integer(_) => "an integer",
+            ValueRef::Real(_) => "a floating-point number",
+            ValueRef::Text(_) => "text",
+            ValueRef::Blob(_) => "a BLOB",
+        };
+        self.refused(format_args!("{} must be {wanted}, not {given}", self.function.args[i]))
     }
 
     fn refused_arg(&self, i: usize, why: impl Display) -> Error {
