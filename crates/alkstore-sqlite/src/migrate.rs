@@ -27,7 +27,13 @@ pub(crate) fn migrate(path: &Path, session: &Session) -> Result<()> {
         }
         session.run(&sql::COMMIT, []).map_err(refuse)?;
     }
-    let found = version(session).map_err(refuse)?;
+    refuse_newer(path, session)
+}
+
+/// Errs if the schema is of a newer program.
+pub(crate) fn refuse_newer(path: &Path, session: &Session) -> Result<()> {
+    let known = known();
+    let found = version(session).map_err(|error| Fault::open(path, error))?;
     if found > known {
         return Err(Fault::NewerSchema { found, known }.into());
     }

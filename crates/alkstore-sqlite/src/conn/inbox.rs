@@ -147,14 +147,24 @@ impl Inbox {
         if state.closed {
             return false;
         }
-        state.entries.push_back(entry);
-        self.arrivals.fetch_add(1, Ordering::Release);
-        let wake = state.waiting == Some(Waiting::Entries);
+        let wake = self.enter(&mut state, entry);
         drop(state);
         if wake {
             self.arrived.notify_one();
         }
         true
+    }
+
+    /// Takes an entry in; `true` if the writer must be woken for it.
+    fn enter(&self, state: &mut State, entry: Entry) -> bool {
+        state.entries.push_back(entry);
+        self.arrivals.fetch_add(1, Ordering::Release);
+        match state.waiting {
+            Some(Waiting::Entries) => true,
+            // The first one's patience sets the end of the wait for a step.
+            Some(Waiting::Steps(_)) => state.entries.len() == 1,
+            None => false,
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -179,13 +189,16 @@ impl Inbox {
     pub(super) fn end(&self) {
         let mut state = self.lock();
         state.closed = true;
-        // Their answers drop with them.
-        state.entries.clear();
+        // Their answers drop with them, after the lock: what the application left in them may
+        // well be a handle.
+        let entries = std::mem::take(&mut state.entries);
+        let mut steps = Vec::new();
         for lease in state.leases.values_mut() {
-            lease.steps.clear();
+            steps.extend(lease.steps.drain(..));
             lease.gone = Some("the store is closed");
         }
         drop(state);
+        drop((entries, steps));
         self.ended.send_replace(true);
     }
 
@@ -267,11 +280,7 @@ impl Inbox {
                     let waited = self.arrived.wait_timeout(state, end - now);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
-                // A waiter that arrives meanwhile must be noticed before its patience ends.
-                None => {
-                    let waited = self.arrived.wait_timeout(state, busy);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
+                None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
             state.waiting = None;
         }
@@ -300,23 +309,21 @@ impl Inbox {
     /// Leaves a step for the writer.
     fn push_step(&self, id: LeaseId, step: Step) -> Result<()> {
         let mut state = self.lock();
-        if let Some(lease) = state.leases.get_mut(&id) {
+        let wake = if let Some(lease) = state.leases.get_mut(&id) {
             if let Some(why) = lease.gone {
                 return Err(Fault::TransactionGone(why).into());
             }
             lease.steps.push_back(step);
             self.arrivals.fetch_add(1, Ordering::Release);
+            state.waiting == Some(Waiting::Steps(id))
         } else {
             if state.closed {
                 return Err(store_closed());
             }
             let lease = LeaseState { steps: [step].into(), gone: None };
             state.leases.insert(id, lease);
-            state.entries.push_back(Entry::Lease(id, Instant::now()));
-            self.arrivals.fetch_add(1, Ordering::Release);
-        }
-        let wake = matches!(state.waiting, Some(Waiting::Entries))
-            || state.waiting == Some(Waiting::Steps(id));
+            self.enter(&mut state, Entry::Lease(id, Instant::now()))
+        };
         drop(state);
         if wake {
             self.arrived.notify_one();

@@ -11,12 +11,14 @@ mod op;
 mod open;
 mod readers;
 mod session;
+mod turn;
 mod write;
 mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use alkstore::engine::clock::Clock;
 use alkstore::engine::hub::{Hub, Kind, Signal};
@@ -43,6 +45,9 @@ use op::Mode;
 use readers::Readers;
 use writer::Surroundings;
 
+/// SQLite counts milliseconds in 32 bits.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 24 * 3_600);
+
 /// What the handles of one store share.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -60,6 +65,9 @@ pub(crate) struct Core {
 impl Core {
     /// Opens the file, migrates it, and starts the threads.
     pub(crate) fn open(path: PathBuf, opts: SqliteOpts) -> Result<Arc<Self>> {
+        let busy_timeout = opts.busy_timeout.min(LONGEST_WAIT);
+        let opts = SqliteOpts { busy_timeout, ..opts };
+        open::check(&path, &opts)?;
         let path = std::path::absolute(&path).unwrap_or(path);
         let session = open::prepare(&path, &opts)?;
         let file = Arc::new(DbFile::new(path));

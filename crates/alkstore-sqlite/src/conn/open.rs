@@ -11,16 +11,16 @@ use super::Session;
 use super::file::network_file_system;
 use super::guard::WriterSession;
 use crate::error::Fault;
-use crate::migrate::migrate;
+use crate::migrate::{migrate, refuse_newer};
 use crate::{Durability, SqliteOpts};
 
 /// Opens the writer's connection on a file with an up-to-date schema.
 pub(crate) fn prepare(path: &Path, opts: &SqliteOpts) -> Result<WriterSession> {
-    check(path, opts)?;
     let connection = connect(path, opts.create).map_err(|error| Fault::open(path, error))?;
     connection.busy_timeout(opts.busy_timeout).map_err(|error| Fault::open(path, error))?;
-    switch_to_wal(path, &connection, opts.busy_timeout)?;
     let session = Session::new(connection);
+    refuse_newer(path, &session)?;
+    switch_to_wal(path, session.connection(), opts.busy_timeout)?;
     migrate(path, &session)?;
     configure(session.connection(), opts).map_err(|error| Fault::open(path, error))?;
     WriterSession::new(session).map_err(|error| Fault::open(path, error))
@@ -44,7 +44,8 @@ pub(super) fn checkpointer(path: &Path, durability: Durability) -> rusqlite::Res
     Ok(connection)
 }
 
-fn check(path: &Path, opts: &SqliteOpts) -> Result<(), Fault> {
+/// Refuses a path or options that cannot work.
+pub(super) fn check(path: &Path, opts: &SqliteOpts) -> Result<(), Fault> {
     if opts.poll_interval.is_zero() {
         return Err(Fault::Zero("poll_interval"));
     }

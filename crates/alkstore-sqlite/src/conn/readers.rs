@@ -46,9 +46,11 @@ impl Readers {
         let queue = Arc::new(Queue::default());
         // Each thread holds a clone of the sender: the channel closes when the last one ends.
         let (ending, running) = watch::channel(());
+        // If one of them cannot be opened, dropping this ends the others.
+        let readers = Self { queue, running };
         for _ in 0..opts.max_readers {
             let session = open::reader(path, opts)?;
-            let (queue, ending) = (queue.clone(), ending.clone());
+            let (queue, ending) = (readers.queue.clone(), ending.clone());
             std::thread::Builder::new()
                 .name("alkstore-reader".into())
                 .spawn(move || {
@@ -57,7 +59,7 @@ impl Readers {
                 })
                 .map_err(Fault::Thread)?;
         }
-        Ok(Self { queue, running })
+        Ok(readers)
     }
 
     pub(super) async fn read<T, F>(&self, f: F) -> Result<T>

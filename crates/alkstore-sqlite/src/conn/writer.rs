@@ -16,6 +16,7 @@ use super::file::DbFile;
 use super::guard::WriterSession;
 use super::inbox::{Entry, Inbox, LeaseId, NextStep, Step};
 use super::op::{Op, Ran};
+use super::turn::Turns;
 use crate::error::{Fault, sqlite_error};
 use crate::sql;
 
@@ -41,13 +42,23 @@ pub(super) struct Writer {
     checkpoint: Trigger,
     busy_timeout: Duration,
     inbox: Arc<Inbox>,
+    turns: Turns,
     ran: Vec<Box<dyn Op>>,
 }
 
 impl Writer {
     pub(super) fn new(surroundings: Surroundings, inbox: Arc<Inbox>) -> Self {
         let Surroundings { session, file, hub, checkpoint, busy_timeout } = surroundings;
-        Self { session, file, hub, checkpoint, busy_timeout, inbox, ran: Vec::new() }
+        Self {
+            session,
+            file,
+            hub,
+            checkpoint,
+            busy_timeout,
+            inbox,
+            turns: Turns::default(),
+            ran: Vec::new(),
+        }
     }
 
     pub(super) fn run(mut self) {
@@ -57,6 +68,7 @@ impl Writer {
                 Entry::Op(op, since) => self.group(op, since),
                 Entry::Lease(id, since) => self.lease(id, since),
             }
+            self.turns.end();
             self.checkpoint.after_commit(&self.session, self.session.wal_frames());
         }
         // The connection closes before the end is announced.
@@ -193,7 +205,7 @@ impl Writer {
         }
     }
 
-    fn begin_lease(&self, since: Instant) -> Result<(), Fault> {
+    fn begin_lease(&mut self, since: Instant) -> Result<(), Fault> {
         self.begin(since)?;
         if let Err(source) = self.session.run_uncached(&sql::SAVEPOINT_TX) {
             let _ = self.session.roll_back();
@@ -203,12 +215,19 @@ impl Writer {
     }
 
     /// Takes the file's write lock; waits for other processes until the busy timeout.
-    fn begin(&self, since: Instant) -> Result<(), Fault> {
+    fn begin(&mut self, since: Instant) -> Result<(), Fault> {
         self.file.check()?;
+        let gap = self.turns.gap();
+        if !gap.is_zero() {
+            pause_for(gap);
+        }
         let mut pause = Duration::from_micros(50);
         loop {
             match self.session.begin() {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.turns.begin();
+                    return Ok(());
+                }
                 Err(source) if source.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) => {
                     return Err(Fault::Begin(source));
                 }

@@ -1,6 +1,11 @@
 //! What only this engine has: SQL in transactions, processes on one file, busy files, bad files.
+#![expect(clippy::unwrap_used, reason = "what fails on the way fails the test")]
 
+mod busy;
+mod cancel;
 mod hostile_sql;
+mod ids;
+mod open;
 mod transaction;
 
 use std::future::Future;
@@ -60,4 +65,10 @@ fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) -> impl Futu
         };
         assert!(tokio::time::timeout(SOON, asking).await.is_ok(), "{message}");
     }
+}
+
+/// Runs a child's part.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(2).enable_all().build().unwrap().block_on(future)
 }
