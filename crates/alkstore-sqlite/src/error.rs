@@ -39,8 +39,8 @@ pub(crate) enum Fault {
     )]
     NewerSchema { found: i64, known: i64 },
     #[error(
-        "the connection's main database holds no store of version {known} but one of version \
-         {found}, 0 being none: open the file with SqliteStore::open first"
+        "the connection's main database has no tables of a store, or older ones (version {found}, \
+         not {known}): open its file with SqliteStore::open first"
     )]
     NoSchema { found: i64, known: i64 },
     #[error("the database could not be switched to write-ahead logging; it is in mode {0:?}")]

@@ -35,10 +35,12 @@ use crate::{migrate, notify, queue, sql, stream};
 ///
 /// They do what the methods of [`TxHandle`](alkstore::TxHandle) do, with the same checks and
 /// stamps, in the connection's own transaction; receivers of open stores wake after its commit. A
-/// payload is JSON text, stored byte for byte. What follows the payload may be left out or NULL,
-/// and so may a notification's payload.
+/// payload is JSON text, stored byte for byte. Arguments from `delay_s` on, `key` and a
+/// notification's payload may be left out or NULL; the numbers are those of
+/// [`EnqueueOpts`](alkstore::EnqueueOpts).
 ///
-/// Call them in a `SELECT` of their own, `SELECT alkstore_notify('orders')`, or in a trigger:
+/// Call them in a trigger or in a `SELECT` of their own, run with `query_row`. (rusqlite's
+/// `execute` takes no `SELECT`: it fails *after* the call. `execute_batch` stops at the first row.)
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -48,7 +50,7 @@ use crate::{migrate, notify, queue, sql, stream};
 /// # let path = folder.path().join("app.db");
 ///
 /// let store = SqliteStore::open(&path, SqliteOpts::default())?;
-/// let db = rusqlite::Connection::open(&path)?;
+/// let mut db = rusqlite::Connection::open(&path)?;
 /// alkstore_sqlite::attach(&db)?;
 /// db.execute_batch(
 ///     "CREATE TABLE customer (id INTEGER PRIMARY KEY, email TEXT);
@@ -56,8 +58,15 @@ use crate::{migrate, notify, queue, sql, stream};
 ///          SELECT alkstore_enqueue('emails', json_object('to', new.email));
 ///      END;",
 /// )?;
-/// db.execute("INSERT INTO customer (email) VALUES ('ada@example.org')", [])?;
 ///
+/// let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+/// tx.execute("INSERT INTO customer (email) VALUES ('ada@example.org')", [])?;
+/// let event = r#"{"new": "ada@example.org"}"#;
+/// let offset: i64 =
+///     tx.query_row("SELECT alkstore_publish('customers', ?1)", [event], |row| row.get(0))?;
+/// tx.commit()?;
+///
+/// assert_eq!(store.stream("customers").await?.read_since(0, 10).await?[0].offset, offset);
 /// let queue = store.queue("emails", QueueOpts::default()).await?;
 /// let job = queue.claim_one("worker").await?.expect("the trigger enqueued it");
 /// assert_eq!(job.job().payload, br#"{"to":"ada@example.org"}"#);
@@ -66,19 +75,19 @@ use crate::{migrate, notify, queue, sql, stream};
 ///
 /// # Transactions
 ///
-/// - Begin with `BEGIN IMMEDIATE`: as with every write, SQLite refuses one in a transaction that
-///   has read before others wrote.
+/// - Begin with `BEGIN IMMEDIATE`. SQLite lets no transaction write that has read before others
+///   wrote.
 /// - After a failed statement that calls them, `ROLLBACK`, or `ROLLBACK TO` a savepoint from
 ///   before it: SQLite undoes the statement's rows, but perhaps not the job that it enqueued. A
 ///   call that is refused for its arguments has done nothing.
 /// - Outside a transaction, a statement that writes commits together with the calls in it and in
 ///   its triggers. A `SELECT` commits each call by itself, and may not read tables.
-/// - A rollback takes the ids back: others get the same numbers. Forget those that it returned.
-///   (The ids of a store's own transactions are never used again.)
+/// - A rollback takes the returned ids back, also one to a savepoint: the next jobs and events,
+///   anybody's, may get the same numbers. Forget them. (Those of a store's own transactions are
+///   never used again.)
 ///
-/// The functions last as long as the connection. A store's own transactions have no need of them,
-/// but triggers that call them work there as well. With `PRAGMA trusted_schema` off, SQLite lets
-/// no trigger call them.
+/// The functions last as long as the connection. Triggers that call them work in the store's own
+/// transactions as well. With `PRAGMA trusted_schema` off, SQLite lets no trigger call them.
 ///
 /// # Errors
 /// [`Database`](alkstore::Error::Database) if the connection's main database is not one of a store

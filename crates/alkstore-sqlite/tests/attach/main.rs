@@ -1,5 +1,6 @@
 //! SQL functions on connections of the application's own: what they write, in which transaction,
 //! and in which order among other writers.
+#![expect(clippy::unwrap_used, reason = "what fails on the way fails the test")]
 
 mod arguments;
 mod order;

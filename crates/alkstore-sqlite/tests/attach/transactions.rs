@@ -179,6 +179,24 @@ async fn a_rollback_takes_its_ids_back() {
     db.execute_batch("ROLLBACK").unwrap();
     let stream = store.stream("s").await.unwrap();
     assert_eq!(stream.publish(json!(1)).await.unwrap(), rolled_back);
+    db.execute_batch("BEGIN; SAVEPOINT a").unwrap();
+    let taken_back: i64 = get(&db, "SELECT alkstore_publish('s', '1')");
+    db.execute_batch("ROLLBACK TO a").unwrap();
+    assert_eq!(get::<i64>(&db, "SELECT alkstore_publish('s', '1')"), taken_back);
+    db.execute_batch("COMMIT").unwrap();
+    assert!(taken_back > rolled_back);
+}
+
+/// What the documentation warns of.
+#[test]
+fn rusqlite_has_ways_that_are_not_for_a_select() {
+    let (_path, _store, db) = database();
+    let executed = db.execute("SELECT alkstore_enqueue('q', '1')", []);
+    assert_eq!(executed, Err(rusqlite::Error::ExecuteReturnedResults));
+    assert_eq!(count(&db, "__alkstore_job"), 1);
+    let three = "SELECT alkstore_enqueue('q', column1) FROM (VALUES ('2'), ('3'), ('4'))";
+    db.execute_batch(three).unwrap();
+    assert_eq!(count(&db, "__alkstore_job"), 2);
 }
 
 #[test]
