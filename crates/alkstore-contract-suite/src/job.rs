@@ -273,6 +273,29 @@ async fn ended(queue: &dyn Queue, how: usize) -> Box<dyn JobHandle> {
     claim
 }
 
+/// A live claim is as good after the job's expiry as before: only its deadline counts.
+async fn a_live_claim_outlives_the_jobs_expiry(f: Arc<dyn StoreFactory>) {
+    let store = open(&f).await;
+    let queue = store.queue("q", Default::default()).await.unwrap();
+    let opts = EnqueueOpts { expires: Some(2), ..Default::default() };
+    for _ in OPERATIONS {
+        queue.enqueue(json!(1), opts.clone()).await.unwrap();
+    }
+    let claims = queue.claim_batch("w", 100).await.unwrap();
+    let expires_at = claims.last().unwrap().job().expires_at.unwrap();
+    eventually(Duration::from_secs(10), async || (now_s() > expires_at).then_some(())).await;
+    assert_eq!(claims.len(), OPERATIONS.len());
+    for ((name, operation), claim) in OPERATIONS.into_iter().zip(claims) {
+        assert!(operation(claim).await.unwrap(), "{name}");
+    }
+    assert!(queue.claim_one("w").await.unwrap().is_none(), "what came back has expired");
+    assert_eq!(
+        queue.sweep_expired().await.unwrap(),
+        4,
+        "two retried, one renewed, one handed back"
+    );
+}
+
 /// Once the job is gone, cancelled or acked elsewhere, every operation is `false`.
 async fn operations_on_a_job_that_is_gone_are_false(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
@@ -338,6 +361,7 @@ cases!("job":
     late_heartbeats_are_refused,
     hand_back_gives_the_attempt_back,
     operations_after_the_deadline_change_nothing,
+    a_live_claim_outlives_the_jobs_expiry,
     operations_on_a_job_that_is_gone_are_false,
     a_handle_shows_the_job_as_it_was_claimed,
     handles_move_between_tasks,
