@@ -94,32 +94,47 @@ async fn bad_input_is_told_before_the_close(f: Arc<dyn StoreFactory>) {
     assert!(matches!(outcome, Err(Error::InvalidSpec { .. })), "{outcome:?}");
 }
 
-/// Handles that outlive their store err alike.
-async fn handles_of_a_closed_store_err(f: Arc<dyn StoreFactory>) {
+/// Queues, claims and outboxes that outlive their store err alike.
+async fn queues_of_a_closed_store_err(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let queue = store.queue("q", Default::default()).await.unwrap();
-    let stream = store.stream("s").await.unwrap();
     let outbox = store.outbox("o").await.unwrap();
-    let lock = store.try_lock("l", "o", 60).await.unwrap().unwrap();
-    put(&*queue).await;
-    let id = put(&*queue).await;
-    let mut claims = queue.claim_batch("w", 2).await.unwrap();
-    let mut events = stream.subscribe("c").await.unwrap();
+    let ids = [put(&*queue).await, put(&*queue).await, put(&*queue).await, put(&*queue).await];
+    let mut claims = queue.claim_batch("w", 4).await.unwrap();
     store.close().await;
     let calls = async {
         assert_closed("enqueue", queue.enqueue(json!(1), Default::default()).await);
-        assert_closed("claim_one", queue.claim_one("w").await.map(drop));
-        assert_closed("claim_batch", queue.claim_batch("w", 9).await.map(drop));
-        assert_closed("ack_batch", queue.ack_batch(&[id]).await);
-        assert_closed("cancel", queue.cancel(id).await);
-        assert_closed("get_job", queue.get_job(id).await);
-        assert_closed("sweep_expired", queue.sweep_expired().await);
         let batch = vec![(json!(1), Default::default())];
         assert_closed("enqueue_batch", queue.enqueue_batch(batch).await);
+        assert_closed("claim_one", queue.claim_one("w").await.map(drop));
+        assert_closed("claim_batch", queue.claim_batch("w", 9).await.map(drop));
+        assert_closed("ack_batch", queue.ack_batch(&ids).await);
+        assert_closed("cancel", queue.cancel(ids[0]).await);
+        assert_closed("get_job", queue.get_job(ids[0]).await);
+        assert_closed("sweep_expired", queue.sweep_expired().await);
         assert_closed("wait_ready", queue.wait_ready(Duration::from_secs(60)).await);
         assert_closed("heartbeat", claims[0].heartbeat(60).await);
         assert_closed("ack", claims.remove(0).ack().await);
         assert_closed("retry", claims.remove(0).retry(None, None).await);
+        assert_closed("fail", claims.remove(0).fail(None).await);
+        assert_closed("hand_back", claims.remove(0).hand_back().await);
+        assert_closed("outbox enqueue", outbox.enqueue(json!(1), Default::default()).await);
+        let mut deliver = |_: Box<dyn JobHandle>| async { panic!("there is nothing to deliver") };
+        assert_closed("run_once", outbox.run_once("w", &mut deliver).await);
+    };
+    timeout(SOON, calls).await.unwrap();
+}
+
+/// So do streams, receivers and locks.
+async fn streams_and_locks_of_a_closed_store_err(f: Arc<dyn StoreFactory>) {
+    let store = open(&f).await;
+    let stream = store.stream("s").await.unwrap();
+    let lock = store.try_lock("l", "o", 60).await.unwrap().unwrap();
+    stream.publish(json!(1)).await.unwrap();
+    let mut events = stream.subscribe("c").await.unwrap();
+    events.recv().await.unwrap().unwrap();
+    store.close().await;
+    let calls = async {
         assert_closed("publish", stream.publish(json!(1)).await);
         assert_closed("publish_with_key", stream.publish_with_key(None, json!(1)).await);
         assert_closed("publish_batch", stream.publish_batch(vec![(None, json!(1))]).await);
@@ -130,9 +145,7 @@ async fn handles_of_a_closed_store_err(f: Arc<dyn StoreFactory>) {
         assert_closed("trim_to", stream.trim_to(1).await);
         assert_closed("subscribe", stream.subscribe("c").await.map(drop));
         assert_closed("a receiver's read_since", events.read_since(0, 9).await);
-        assert_closed("outbox enqueue", outbox.enqueue(json!(1), Default::default()).await);
-        let mut deliver = |_: Box<dyn JobHandle>| async { panic!("there is nothing to deliver") };
-        assert_closed("run_once", outbox.run_once("w", &mut deliver).await);
+        assert_closed("a receiver's save_offset", events.save_offset().await);
         assert_closed("renew", lock.renew(60).await);
         assert_closed("release", lock.release().await);
     };
@@ -273,7 +286,8 @@ async fn dropping_the_store_closes_it(f: Arc<dyn StoreFactory>) {
 cases!("store":
     every_call_on_a_closed_store_errs,
     bad_input_is_told_before_the_close,
-    handles_of_a_closed_store_err,
+    queues_of_a_closed_store_err,
+    streams_and_locks_of_a_closed_store_err,
     an_open_transaction_ends_with_the_store,
     receivers_of_a_closed_store_end,
     waits_end_at_the_close,

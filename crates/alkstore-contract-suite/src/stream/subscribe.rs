@@ -151,6 +151,30 @@ async fn a_receivers_read_since_moves_nothing(f: Arc<dyn StoreFactory>) {
     assert_eq!(stream.get_offset("c").await.unwrap(), given[5]);
 }
 
+/// All ways to receive share one position: mixed at random they yield each event once, in order.
+async fn ways_to_receive_share_one_position(f: Arc<dyn StoreFactory>) {
+    let store = open(&f).await;
+    let stream = store.stream("s").await.unwrap();
+    let mut events = stream.subscribe("c").await.unwrap();
+    let seed = fastrand::u64(..);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut given, mut received) = (Vec::new(), Vec::new());
+    for _ in 0..60 {
+        let burst = random.usize(0..6);
+        given.extend(publish(&*stream, burst).await);
+        while received.len() < given.len() && random.u8(..8) > 0 {
+            match random.u8(..4) {
+                0 => drop(events.read_since(random.i64(..given[0] + 99), 3).await.unwrap()),
+                1 => events.save_offset().await.unwrap(),
+                2 => received.extend(events.try_recv().unwrap().map(|event| event.offset)),
+                _ => received.push(recv(&mut *events).await.offset),
+            }
+        }
+        assert!(given.starts_with(&received), "seed {seed}: {received:?} of {given:?}");
+        assert_eq!(events.offset(), received.last().copied().unwrap_or(0), "seed {seed}");
+    }
+}
+
 /// A save by others does not move a receiver that is attached.
 async fn saves_do_not_move_a_receiver(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
@@ -344,6 +368,7 @@ cases!("stream":
     subscribers_and_direct_reads_agree,
     try_recv_tells_idle_from_ready,
     a_receivers_read_since_moves_nothing,
+    ways_to_receive_share_one_position,
     saves_do_not_move_a_receiver,
     every_receiver_gets_every_event,
     resubscribing_leaves_no_gap_and_no_repeat,
