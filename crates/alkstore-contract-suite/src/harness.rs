@@ -62,13 +62,17 @@ pub fn run(factory: impl StoreFactory) -> ExitCode {
         assert!(names.insert(case.name), "two cases are named {}", case.name);
         if (case.concerns)(&traits) {
             let factory = factory.clone();
-            trials.push(Trial::test(case.name, move || run_case(case, factory)));
+            trials.push(Trial::test(case.name, move || run_case(case, factory, TIME_LIMIT)));
         }
     }
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-fn run_case(case: &'static Case, factory: Arc<dyn StoreFactory>) -> Result<(), Failed> {
+fn run_case(
+    case: &'static Case,
+    factory: Arc<dyn StoreFactory>,
+    limit: Duration,
+) -> Result<(), Failed> {
     let known = panics().len();
     let (done, outcome) = mpsc::channel();
     let body = move || {
@@ -79,19 +83,25 @@ fn run_case(case: &'static Case, factory: Arc<dyn StoreFactory>) -> Result<(), F
             .build()
             .unwrap();
         runtime.block_on((case.run)(factory));
-        runtime.shutdown_timeout(TIME_LIMIT);
+        runtime.shutdown_timeout(limit);
         done.send(()).unwrap();
     };
     std::thread::Builder::new().name(case.name.to_owned()).spawn(body)?;
     // A panic drops the sender, so only a case that still runs times out.
-    let outcome = outcome.recv_timeout(TIME_LIMIT);
+    let outcome = outcome.recv_timeout(limit);
     let mut faults: Vec<String> = panics()[known..]
         .iter()
         .filter(|panic| panic.concerns(case.name))
         .map(|panic| panic.message.clone())
         .collect();
-    if outcome == Err(RecvTimeoutError::Timeout) {
-        faults.push(format!("{} still runs after {TIME_LIMIT:?}", case.name));
+    match outcome {
+        Err(RecvTimeoutError::Timeout) => {
+            faults.push(format!("{} still runs after {limit:?}", case.name));
+        }
+        Err(RecvTimeoutError::Disconnected) if faults.is_empty() => {
+            faults.push(format!("{} unwound without a panic of its own", case.name));
+        }
+        _ => {}
     }
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n").into()) }
 }
@@ -124,4 +134,60 @@ fn remember_panics() {
         let thread = std::thread::current().name().map(str::to_owned);
         panics().push(Panic { thread, message: info.to_string() });
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+
+    struct Nothing;
+
+    #[alkstore::async_trait]
+    impl StoreFactory for Nothing {
+        fn traits(&self) -> Traits {
+            Traits { durable: false, several_stores: false, clock: false, notify_limit: None }
+        }
+
+        async fn database(&self) -> Arc<dyn Database> {
+            panic!("there is no engine")
+        }
+    }
+
+    /// Runs a case for half a second and returns what it is blamed for.
+    fn faults(run: fn(Arc<dyn StoreFactory>) -> CaseFuture) -> Option<String> {
+        let case = Box::leak(Box::new(Case { name: "harness::case", concerns: |_| true, run }));
+        let outcome = run_case(case, Arc::new(Nothing), Duration::from_millis(500));
+        outcome.err().map(|failed| failed.message().unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn a_case_fails_by_any_panic_and_by_taking_too_long() {
+        remember_panics();
+        assert_eq!(faults(|_| Box::pin(async {})), None);
+        let told = faults(|_| Box::pin(async { panic!("in the case") })).unwrap();
+        assert!(told.contains("in the case") && told.contains("harness.rs"), "{told}");
+        let told = faults(|_| {
+            Box::pin(async {
+                // Nobody asks how the task ended, only that it did.
+                let task = tokio::spawn(async { panic!("in a task") });
+                while !task.is_finished() {
+                    tokio::task::yield_now().await;
+                }
+            })
+        });
+        assert!(told.unwrap().contains("in a task"));
+        let told = faults(|factory| Box::pin(async move { drop(factory.database().await) }));
+        assert!(told.unwrap().contains("there is no engine"));
+        let told = faults(|_| Box::pin(std::future::pending())).unwrap();
+        assert!(told.contains("harness::case still runs"), "{told}");
+        let told = faults(|_| Box::pin(async { std::panic::resume_unwind(Box::new(())) }));
+        assert!(told.unwrap().contains("unwound"));
+        let told = faults(|_| {
+            Box::pin(async {
+                std::thread::spawn(|| panic!("on an engine's thread")).join().unwrap_err();
+            })
+        });
+        assert!(told.unwrap().contains("on an engine's thread"));
+    }
 }

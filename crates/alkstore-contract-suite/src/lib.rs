@@ -39,6 +39,7 @@
 //!
 //! Cases are named `queue::claim_prefers_higher_priority`; cargo-nextest lists and filters them.
 #![forbid(unsafe_code)]
+#![deny(dead_code)]
 #![expect(clippy::unwrap_used, reason = "a case fails by panicking")]
 
 mod domain;
