@@ -88,6 +88,38 @@ async fn the_oldest_ready_job_has_an_age(f: Arc<dyn StoreFactory>) {
     }
 }
 
+/// A job becomes ready anew when it is handed back or its claim lapses, not before it was claimed.
+async fn a_job_that_was_claimed_waits_anew(f: Arc<dyn StoreFactory>) {
+    let store = open(&f).await;
+    let long_ago = EnqueueOpts { run_at: Some(5), ..Default::default() };
+    for visibility_timeout_s in [300, 0, -9_000, i64::MIN] {
+        let name = format!("lasting {visibility_timeout_s}");
+        let opts = QueueOpts { visibility_timeout_s, ..Default::default() };
+        let queue = store.queue(&name, opts).await.unwrap();
+        queue.enqueue(json!(1), long_ago.clone()).await.unwrap();
+        let claim = take(&*queue).await;
+        assert_eq!(claim.hand_back().await.unwrap(), visibility_timeout_s > 0);
+    }
+    for info in store.queues().await.unwrap() {
+        let age = info.oldest_ready_age_s.unwrap();
+        assert!((0..30).contains(&age), "{age} s on {}", info.name);
+    }
+}
+
+/// An age beyond all numbers is shown as it can be.
+async fn ages_of_any_length_are_shown(f: Arc<dyn StoreFactory>) {
+    let store = open(&f).await;
+    let queue = store.queue("q", Default::default()).await.unwrap();
+    for opts in [
+        EnqueueOpts { delay: Some(i64::MIN), ..Default::default() },
+        EnqueueOpts { run_at: Some(i64::MIN), ..Default::default() },
+    ] {
+        queue.enqueue(json!(1), opts).await.unwrap();
+        let age = store.queues().await.unwrap()[0].oldest_ready_age_s.unwrap();
+        assert!(age > 1 << 40, "{age}");
+    }
+}
+
 /// Outboxes are listed under their own names with their kind; addresses lead to the jobs.
 async fn outboxes_are_listed_by_address(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
@@ -281,6 +313,8 @@ cases!("ops":
     queues_are_counted,
     jobs_that_cannot_be_claimed_are_not_ready,
     the_oldest_ready_job_has_an_age,
+    a_job_that_was_claimed_waits_anew,
+    ages_of_any_length_are_shown,
     outboxes_are_listed_by_address,
     jobs_are_paged_by_id,
     jobs_are_filtered_by_state,

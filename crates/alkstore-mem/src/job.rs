@@ -138,7 +138,7 @@ pub(crate) fn hand_back(state: &mut State, at: ClaimKey<'_>) -> bool {
         };
         row.attempts -= 1;
         row.end_claim();
-        row.stamps.ready_us = row.stamps.ready_us.min(now_us);
+        row.stamps.ready_us = now_us;
         jobs.put(at.id, row, now_us);
         true
     })

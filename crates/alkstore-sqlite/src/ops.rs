@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use alkstore::engine::SCHEDULER_LOCK;
-use alkstore::engine::domain::{US, extent, whole_seconds};
+use alkstore::engine::domain::{extent, whole_seconds};
 use alkstore::engine::hub::Kind;
 use alkstore::engine::rows::{
     ConsumerRow, LockRow, QueueRow, ScheduleRow, StreamRow, stored_queue,
@@ -138,7 +138,8 @@ fn queues(session: &Session, now_us: i64) -> rusqlite::Result<Vec<QueueRow>> {
                 ready: row.get::<_, i64>(1)?.min(COUNT_BOUND),
                 processing: row.get::<_, i64>(2)?.min(COUNT_BOUND),
                 dead: row.get(3)?,
-                oldest_ready_age_s: since_us.map(|since_us| (now_us - since_us).max(0) / US),
+                oldest_ready_age_s: since_us
+                    .map(|since_us| whole_seconds(now_us.saturating_sub(since_us).max(0))),
                 queue: queue.clone(),
             })
         })

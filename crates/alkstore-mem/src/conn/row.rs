@@ -124,7 +124,9 @@ impl Row {
 
     /// Since when it has been waiting, if it is due.
     pub(super) fn since_us(&self) -> i64 {
-        self.due_us().max(self.stamps.run_at.saturating_mul(US))
+        // A claim that was to lapse before it was made lapsed when it was made.
+        let claimed_us = self.claim.as_ref().map(|claim| claim.claimed_at.saturating_mul(US));
+        self.due_us().max(claimed_us.unwrap_or(i64::MIN))
     }
 
     pub(super) fn is_exhausted(&self) -> bool {

@@ -8,28 +8,28 @@ SELECT
         SELECT count(*)
         FROM (SELECT id FROM __alkstore_dead WHERE queue = :queue LIMIT :bound)
     ) AS dead,
-    min(due_us) FILTER (WHERE is_ready) AS ready_since_us
+    min(max(due_us, ifnull(claimed_at * 1000000, due_us))) FILTER (WHERE is_ready) AS ready_since_us
 FROM (
     SELECT
-        worker_id, due_us,
+        worker_id, claimed_at, due_us,
         lane <> 2 AND due_us <= :now_us AND attempts < max_attempts
         AND (expires_at IS NULL OR expires_at > :now) AS is_ready
     FROM (
-        SELECT worker_id, lane, due_us, attempts, max_attempts, expires_at
+        SELECT worker_id, claimed_at, lane, due_us, attempts, max_attempts, expires_at
         FROM (
-            SELECT worker_id, lane, due_us, attempts, max_attempts, expires_at
+            SELECT worker_id, claimed_at, lane, due_us, attempts, max_attempts, expires_at
             FROM __alkstore_job WHERE queue = :queue AND lane = 0 LIMIT :bound
         )
         UNION ALL
-        SELECT worker_id, lane, due_us, attempts, max_attempts, expires_at
+        SELECT worker_id, claimed_at, lane, due_us, attempts, max_attempts, expires_at
         FROM (
-            SELECT worker_id, lane, due_us, attempts, max_attempts, expires_at
+            SELECT worker_id, claimed_at, lane, due_us, attempts, max_attempts, expires_at
             FROM __alkstore_job WHERE queue = :queue AND lane = 1 LIMIT :bound
         )
         UNION ALL
-        SELECT worker_id, lane, due_us, attempts, max_attempts, expires_at
+        SELECT worker_id, claimed_at, lane, due_us, attempts, max_attempts, expires_at
         FROM (
-            SELECT worker_id, lane, due_us, attempts, max_attempts, expires_at
+            SELECT worker_id, claimed_at, lane, due_us, attempts, max_attempts, expires_at
             FROM __alkstore_job
             WHERE queue = :queue AND expires_at IS NOT NULL AND lane = 2 LIMIT :bound
         )
