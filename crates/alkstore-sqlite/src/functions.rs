@@ -93,10 +93,13 @@ use crate::{migrate, notify, queue, sql, stream};
 /// [`Database`](alkstore::Error::Database) if the connection's main database is not one of a store
 /// that this version knows, with what to do.
 pub fn attach(connection: &Connection) -> Result<()> {
-    let session = lend(connection).map_err(sqlite_error)?;
-    migrate::check(&session)?;
-    let attached = session.one(&sql::IS_ATTACHED, [FUNCTIONS[0].name], |row| row.get(0));
-    if attached.map_err(sqlite_error)? {
+    let (version, attached) = lent(connection, |session| {
+        let attached = session.one(&sql::IS_ATTACHED, [FUNCTIONS[0].name], |row| row.get(0));
+        Ok((migrate::version(session)?, attached?))
+    })
+    .map_err(sqlite_error)?;
+    migrate::check(version)?;
+    if attached {
         return Ok(());
     }
     register(connection, None).map_err(sqlite_error)
@@ -362,30 +365,29 @@ fn committed<T>(
 
 /// Runs a call's statements on the connection that it came from, and keeps them from showing in
 /// `last_insert_rowid()`.
-#[expect(
-    unsafe_code,
-    reason = "SQLite has no other way to keep it, and rusqlite none that is safe"
-)]
+#[expect(unsafe_code, reason = "rusqlite has no safe way to a function's connection")]
 fn on_connection<T>(
     context: &Context<'_>,
     f: impl FnOnce(&Session) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
     // SAFETY: SQLite made this call on the thread that uses the connection, which is there until
-    // the call returns. What is lent goes nowhere else.
+    // the call returns. It is sent to no other thread.
     let connection = unsafe { context.get_connection() }?;
-    let session = lend(&connection)?;
     let last_rowid = connection.last_insert_rowid();
-    let result = f(&session);
+    let result = lent(&connection, f);
     // SAFETY: as above.
     unsafe { ffi::sqlite3_set_last_insert_rowid(connection.handle(), last_rowid) };
     result
 }
 
-/// The connection as one that runs our statements. It must not be used once the connection, which
-/// it does not close, is gone.
-#[expect(unsafe_code, reason = "rusqlite lends connections only through unsafe functions")]
-fn lend(connection: &Connection) -> rusqlite::Result<Session> {
-    // SAFETY: the handle is that of an open connection of this thread. The callers in this file
-    // drop the session before their borrow of the connection ends.
-    unsafe { Connection::from_handle(connection.handle()) }.map(Session::new)
+/// Runs statements of ours on a connection of the application's.
+#[expect(unsafe_code, reason = "rusqlite has no safe way to own a connection that stays open")]
+fn lent<T>(
+    connection: &Connection,
+    f: impl FnOnce(&Session) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    // SAFETY: the handle is that of an open connection of this thread, and stays open: what is
+    // made of it is gone before this borrow of the connection ends, and does not close it.
+    let session = Session::new(unsafe { Connection::from_handle(connection.handle()) }?);
+    f(&session)
 }

@@ -8,7 +8,7 @@ use alkstore::engine::domain::whole_seconds;
 use rusqlite::params;
 
 use crate::conn::Session;
-use crate::error::{Fault, sqlite_error};
+use crate::error::Fault;
 use crate::sql;
 
 /// Applies what is missing in one transaction. An up-to-date file takes no write lock.
@@ -32,32 +32,27 @@ pub(crate) fn migrate(path: &Path, session: &Session) -> Result<()> {
 
 /// Errs if the schema is of a newer program.
 pub(crate) fn refuse_newer(path: &Path, session: &Session) -> Result<()> {
-    let known = known();
-    let found = version(session).map_err(|error| Fault::open(path, error))?;
-    if found > known {
-        return Err(Fault::NewerSchema { found, known }.into());
-    }
-    Ok(())
+    Ok(not_newer(version(session).map_err(|error| Fault::open(path, error))?)?)
 }
 
-/// Errs unless the schema is the one that this program knows.
-pub(crate) fn check(session: &Session) -> Result<()> {
+/// Errs unless a schema's version is the one that this program knows.
+pub(crate) fn check(found: i64) -> Result<(), Fault> {
+    not_newer(found)?;
     let known = known();
-    let found = version(session).map_err(sqlite_error)?;
-    if found > known {
-        return Err(Fault::NewerSchema { found, known }.into());
-    }
-    if found < known {
-        return Err(Fault::NoSchema { found, known }.into());
-    }
-    Ok(())
+    if found < known { Err(Fault::NoSchema { found, known }) } else { Ok(()) }
+}
+
+fn not_newer(found: i64) -> Result<(), Fault> {
+    let known = known();
+    if found > known { Err(Fault::NewerSchema { found, known }) } else { Ok(()) }
 }
 
 fn known() -> i64 {
     i64::try_from(sql::MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
-fn version(session: &Session) -> rusqlite::Result<i64> {
+/// The version of a database's schema; 0 if there is none.
+pub(crate) fn version(session: &Session) -> rusqlite::Result<i64> {
     if !session.one(&sql::HAS_MIGRATIONS, [], |row| row.get(0))? {
         return Ok(0);
     }
