@@ -10,7 +10,7 @@ use alkstore::{Job, JobHandle, Result, async_trait};
 use rusqlite::params;
 
 use crate::conn::Write;
-use crate::queue::Shared;
+use crate::queue::{Shared, touch};
 use crate::rows::LiveJob;
 use crate::sql;
 
@@ -147,7 +147,7 @@ fn retry(
     let retried =
         write.run(&sql::JOB_RETRY, params![lane, run_at, due_us, id, claims, now_us])? > 0;
     if retried {
-        write.touch(Kind::Queue, queue);
+        touch(write, queue, delay <= 0);
     }
     Ok(retried)
 }
@@ -173,7 +173,7 @@ fn hand_back(
 ) -> rusqlite::Result<bool> {
     let handed = write.run(&sql::JOB_HAND_BACK, params![write.now_us(), id, claims])? > 0;
     if handed {
-        write.touch(Kind::Queue, queue);
+        write.touch_work(queue);
     }
     Ok(handed)
 }

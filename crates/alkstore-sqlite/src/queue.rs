@@ -190,8 +190,8 @@ pub(crate) fn enqueue(
     job: &NewJob,
 ) -> rusqlite::Result<i64> {
     let id = write.next_id(Sequence::Job)?;
-    insert(&mut *write.prepared(&sql::QUEUE_ENQUEUE)?, queue, id, job, write.now_us())?;
-    write.touch(Kind::Queue, queue);
+    let lane = insert(&mut *write.prepared(&sql::QUEUE_ENQUEUE)?, queue, id, job, write.now_us())?;
+    touch(write, queue, lane == READY);
     Ok(id)
 }
 
@@ -203,21 +203,32 @@ pub(crate) fn enqueue_batch(
     let first = write.next_ids(Sequence::Job, number(jobs.len()))?;
     let now_us = write.now_us();
     let mut statement = write.prepared(&sql::QUEUE_ENQUEUE)?;
+    let mut ready = false;
     for (id, job) in (first..).zip(jobs) {
-        insert(&mut statement, queue, id, job, now_us)?;
+        ready |= insert(&mut statement, queue, id, job, now_us)? == READY;
     }
     drop(statement);
-    write.touch(Kind::Queue, queue);
+    touch(write, queue, ready);
     Ok((first..).take(jobs.len()).collect())
 }
 
+/// Tells those who wait on the queue of new or returned jobs.
+pub(crate) fn touch(write: &mut Write<'_>, queue: &Arc<str>, ready: bool) {
+    if ready {
+        write.touch_work(queue);
+    } else {
+        write.touch(Kind::Queue, queue);
+    }
+}
+
+/// Writes a job and returns its lane.
 fn insert(
     statement: &mut Statement<'_>,
     queue: &str,
     id: i64,
     job: &NewJob,
     now_us: i64,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<i64> {
     let NewJob { stamps, payload } = job;
     let lane = if stamps.ready_us > now_us || stamps.max_attempts <= 0 {
         // A job without attempts is never ready: the claim that finds it due buries it.
@@ -242,7 +253,7 @@ fn insert(
         stamps.dead_letter_retention_s,
         payload,
     ))?;
-    Ok(())
+    Ok(lane)
 }
 
 fn number(len: usize) -> i64 {

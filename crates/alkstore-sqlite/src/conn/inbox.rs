@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,16 @@ use alkstore::engine::store_closed;
 use tokio::sync::{oneshot, watch};
 
 use super::op::{Mode, Op, Outcome, Single};
+use super::patience::{Caller, Look, Patience};
 use super::unanswered;
 use super::write::Write;
 use super::writer::{Surroundings, Writer};
 use crate::error::{Fault, sqlite_error};
 
-/// How long the writer stays awake for more work.
-const LINGER: Duration = Duration::from_micros(50);
+/// How long the writer stays awake for more work, and a lone caller for its answer: some times
+/// what it takes to wake a thread.
+pub(super) const LINGER: Duration = Duration::from_micros(200);
+pub(super) const ATTEND: Duration = Duration::from_micros(200);
 
 /// The writer's queue of work.
 #[derive(Debug)]
@@ -26,6 +29,12 @@ pub(crate) struct Inbox {
     arrived: Condvar,
     /// Grows with all that arrives, so that the writer can look without the lock.
     arrivals: AtomicU64,
+    /// For the writer, while nothing is there.
+    linger: Patience,
+    /// Callers that wait for an answer.
+    callers: AtomicUsize,
+    /// For a caller that is alone.
+    attend: Patience,
     ended: watch::Sender<bool>,
 }
 
@@ -118,6 +127,9 @@ impl Inbox {
             state: Mutex::default(),
             arrived: Condvar::new(),
             arrivals: AtomicU64::new(0),
+            linger: Patience::new(LINGER),
+            callers: AtomicUsize::new(0),
+            attend: Patience::new(ATTEND),
             ended: watch::Sender::new(false),
         });
         let writer = Writer::new(surroundings, inbox.clone());
@@ -202,15 +214,14 @@ impl Inbox {
         self.ended.send_replace(true);
     }
 
-    /// For the writer: waits a moment for something to arrive, awake. Most callers that come back
-    /// at all come back at once, and waking a thread takes longer than their operation.
+    /// For the writer: waits a moment for something to arrive, awake.
     fn linger<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let seen = self.arrivals.load(Ordering::Acquire);
         drop(state);
-        let started = Instant::now();
-        while self.arrivals.load(Ordering::Acquire) == seen && started.elapsed() < LINGER {
-            std::thread::yield_now();
-        }
+        self.linger.wait(|| match self.arrivals.load(Ordering::Acquire) {
+            arrivals if arrivals == seen => Look::NotYet,
+            _ => Look::There(()),
+        });
         self.lock()
     }
 
@@ -431,8 +442,13 @@ impl Drop for Lease {
 }
 
 /// Waits for an answer; a panic of the operation goes on in the caller.
-async fn receive<T>(answered: oneshot::Receiver<Outcome<T>>, inbox: &Inbox) -> Result<T> {
-    match answered.await {
+async fn receive<T>(mut answered: oneshot::Receiver<Outcome<T>>, inbox: &Inbox) -> Result<T> {
+    let caller = Caller::new(&inbox.callers);
+    let answer = match inbox.attend.attend(|| caller.look(&mut answered)).await {
+        Some(answer) => Ok(answer),
+        None => answered.await,
+    };
+    match answer {
         Ok(Outcome::Done(result)) => result,
         Ok(Outcome::Panicked(payload)) => resume_unwind(payload),
         Err(_) => Err(unanswered(inbox.is_closed())),

@@ -9,6 +9,7 @@ mod guard;
 mod inbox;
 mod op;
 mod open;
+mod patience;
 mod readers;
 mod session;
 mod turn;

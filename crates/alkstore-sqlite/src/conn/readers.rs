@@ -3,12 +3,15 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
 use alkstore::Result;
 use alkstore::engine::store_closed;
 use tokio::sync::{oneshot, watch};
 
+use super::inbox::{ATTEND, LINGER};
+use super::patience::{Caller, Look, Patience};
 use super::{Session, open, unanswered};
 use crate::SqliteOpts;
 use crate::error::{Fault, sqlite_error};
@@ -22,10 +25,17 @@ pub(super) struct Readers {
     running: watch::Receiver<()>,
 }
 
-#[derive(Default)]
 struct Queue {
     state: Mutex<State>,
     arrived: Condvar,
+    /// Grows with all that arrives, so that a reader can look without the lock.
+    arrivals: AtomicU64,
+    /// For a reader, while nothing is there.
+    linger: Patience,
+    /// Callers that wait for an answer.
+    callers: AtomicUsize,
+    /// For a caller that is alone.
+    attend: Patience,
 }
 
 #[derive(Default)]
@@ -43,7 +53,7 @@ impl std::fmt::Debug for Queue {
 
 impl Readers {
     pub(super) fn start(path: &Path, opts: &SqliteOpts) -> Result<Self> {
-        let queue = Arc::new(Queue::default());
+        let queue = Arc::new(Queue::new());
         // Each thread holds a clone of the sender: the channel closes when the last one ends.
         let (ending, running) = watch::channel(());
         // If one of them cannot be opened, dropping this ends the others.
@@ -67,14 +77,19 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Session) -> rusqlite::Result<T> + Send + 'static,
     {
-        let (answer, answered) = oneshot::channel();
+        let (answer, mut answered) = oneshot::channel();
         self.queue.push(Box::new(move |session| {
             if !answer.is_closed() {
                 // A caller that is gone needs no answer.
                 let _ = answer.send(f(session));
             }
         }))?;
-        match answered.await {
+        let caller = Caller::new(&self.queue.callers);
+        let answer = match self.queue.attend.attend(|| caller.look(&mut answered)).await {
+            Some(answer) => Ok(answer),
+            None => answered.await,
+        };
+        match answer {
             Ok(result) => result.map_err(sqlite_error),
             Err(_) => Err(unanswered(self.queue.lock().closed)),
         }
@@ -115,6 +130,17 @@ impl Drop for Readers {
 }
 
 impl Queue {
+    fn new() -> Self {
+        Self {
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+            arrivals: AtomicU64::new(0),
+            linger: Patience::new(LINGER),
+            callers: AtomicUsize::new(0),
+            attend: Patience::new(ATTEND),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,6 +151,7 @@ impl Queue {
             return Err(store_closed());
         }
         state.queries.push_back(query);
+        self.arrivals.fetch_add(1, Ordering::Release);
         let wake = state.idle > 0;
         drop(state);
         if wake {
@@ -135,12 +162,24 @@ impl Queue {
 
     fn next(&self) -> Option<Query> {
         let mut state = self.lock();
+        let mut lingered = false;
         loop {
             if let Some(query) = state.queries.pop_front() {
                 return Some(query);
             }
             if state.closed {
                 return None;
+            }
+            if !lingered {
+                lingered = true;
+                let seen = self.arrivals.load(Ordering::Acquire);
+                drop(state);
+                self.linger.wait(|| match self.arrivals.load(Ordering::Acquire) {
+                    arrivals if arrivals == seen => Look::NotYet,
+                    _ => Look::There(()),
+                });
+                state = self.lock();
+                continue;
             }
             state.idle += 1;
             state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);

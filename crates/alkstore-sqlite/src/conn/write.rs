@@ -34,9 +34,17 @@ pub(crate) struct WriteState(Mutex<Kept>);
 #[derive(Debug, Default)]
 struct Kept {
     sequences: Sequences,
-    touched: Vec<(Kind, Arc<str>)>,
+    touched: Vec<(Touch, Arc<str>)>,
     notified: Vec<Arc<str>>,
     pruned_us: i64,
+}
+
+/// What happened under a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Touch {
+    Changed(Kind),
+    /// A job became ready in the queue of this name.
+    Work,
 }
 
 /// A place in the lists of a [`WriteState`] to return to.
@@ -106,10 +114,19 @@ impl<'a> Write<'a> {
 
     /// Wakes those who wait for this name once this is committed.
     pub(crate) fn touch(&mut self, kind: Kind, name: &Arc<str>) {
+        self.touched(Touch::Changed(kind), name);
+    }
+
+    /// Wakes those who wait for work in this queue once this is committed.
+    pub(crate) fn touch_work(&mut self, queue: &Arc<str>) {
+        self.touched(Touch::Work, queue);
+    }
+
+    fn touched(&mut self, touch: Touch, name: &Arc<str>) {
         if let Some(state) = self.state {
             let touched = &mut state.lock().touched;
-            if !touched.last().is_some_and(|last| last.0 == kind && last.1 == *name) {
-                touched.push((kind, name.clone()));
+            if !touched.last().is_some_and(|last| last.0 == touch && last.1 == *name) {
+                touched.push((touch, name.clone()));
             }
         }
     }
@@ -232,8 +249,11 @@ impl WriteState {
     pub(super) fn after_commit(&self, hub: &Hub, sent: Vec<(Arc<str>, i64)>) {
         self.stored_ids();
         let touched = std::mem::take(&mut self.lock().touched);
-        for (kind, name) in touched {
-            hub.wake(kind, &name);
+        for (touch, name) in touched {
+            match touch {
+                Touch::Changed(kind) => hub.wake(kind, &name),
+                Touch::Work => hub.wake_work(&name),
+            }
         }
         for (channel, id) in sent {
             hub.wake_caused(Kind::Channel, &channel, id);

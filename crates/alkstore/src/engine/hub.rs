@@ -44,6 +44,8 @@ struct Slot(Mutex<SlotState>);
 #[derive(Debug)]
 struct SlotState {
     pending: bool,
+    /// Pending, and known to be work for a claim.
+    work: bool,
     reconnected: bool,
     closed: bool,
     /// The id of the last cause that was taken into account.
@@ -53,7 +55,14 @@ struct SlotState {
 
 impl Default for SlotState {
     fn default() -> Self {
-        Self { pending: false, reconnected: false, closed: false, seen: i64::MIN, waker: None }
+        Self {
+            pending: false,
+            work: false,
+            reconnected: false,
+            closed: false,
+            seen: i64::MIN,
+            waker: None,
+        }
     }
 }
 
@@ -62,6 +71,8 @@ impl Default for SlotState {
 pub enum Event {
     /// Something changed under the signal's name.
     Changed,
+    /// A job became ready in the queue of the signal's name.
+    Work,
     /// The engine's listening had a gap; anything may have changed.
     Reconnected,
 }
@@ -97,6 +108,14 @@ impl Hub {
     /// Wakes the receivers of a name.
     pub fn wake(&self, kind: Kind, name: &str) {
         self.set(kind, Some(name), |slot| slot.pending = true);
+    }
+
+    /// Wakes those who wait on a queue: a claim may find work in it.
+    pub fn wake_work(&self, queue: &str) {
+        self.set(Kind::Queue, Some(queue), |slot| {
+            slot.pending = true;
+            slot.work = true;
+        });
     }
 
     /// Wakes the receivers of a name that have not taken this cause, or a later one, into account.
@@ -257,7 +276,8 @@ fn take(slot: &mut SlotState) -> Poll<Option<Event>> {
     if std::mem::take(&mut slot.reconnected) {
         Poll::Ready(Some(Event::Reconnected))
     } else if std::mem::take(&mut slot.pending) {
-        Poll::Ready(Some(Event::Changed))
+        let work = std::mem::take(&mut slot.work);
+        Poll::Ready(Some(if work { Event::Work } else { Event::Changed }))
     } else if slot.closed {
         Poll::Ready(None)
     } else {
@@ -294,7 +314,7 @@ impl ChannelReceiver {
 
     fn wake(&self, event: Event) -> Wake {
         Wake::new(match event {
-            Event::Changed => self.0.name(),
+            Event::Changed | Event::Work => self.0.name(),
             Event::Reconnected => LISTENER_RECONNECTED,
         })
     }

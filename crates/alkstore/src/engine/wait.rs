@@ -9,7 +9,7 @@ use crate::Result;
 
 use super::clock::Clock;
 use super::database_error;
-use super::hub::Signal;
+use super::hub::{Event, Signal};
 
 /// What ended a [`first`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +71,12 @@ where
         if before >= end {
             return Ok(false);
         }
-        if let First::A(None) = first(signal.recv(), clock.sleep_until(due.min(end))).await {
-            return Err(database_error("the store is closed, or its watcher ended", false));
+        match first(signal.recv(), clock.sleep_until(due.min(end))).await {
+            First::A(Some(Event::Work)) => return Ok(true),
+            First::A(Some(_)) | First::B(()) => {}
+            First::A(None) => {
+                return Err(database_error("the store is closed, or its watcher ended", false));
+            }
         }
     }
 }
