@@ -49,6 +49,20 @@ fn line(
     }
 }
 
+/// What a claim hands out, but for the numbers: they are copied at no cost.
+struct Claimed {
+    id: i64,
+    #[expect(dead_code, reason = "for the handler that is not there")]
+    texts: (String, String, Vec<u8>),
+}
+
+/// What a reader gets.
+struct Event {
+    offset: i64,
+    #[expect(dead_code, reason = "for the reader that is not there")]
+    texts: (String, Option<String>, Vec<u8>),
+}
+
 /// The least that keeps jobs in claim order and events in theirs.
 #[derive(Clone, Default)]
 struct Map(Arc<Mutex<Tables>>);
@@ -83,12 +97,12 @@ impl Map {
         })
     }
 
-    fn claim(&self) -> BoxedFuture<'_, Option<(i64, Vec<u8>)>> {
+    fn claim(&self, worker: &'static str) -> BoxedFuture<'_, Option<Claimed>> {
         Box::pin(async move {
             let mut tables = self.lock();
             let ((.., id), bytes) = tables.ready.pop_first()?;
             tables.claimed.insert(id, bytes.clone());
-            Some((id, bytes))
+            Some(Claimed { id, texts: (store::QUEUE.to_owned(), worker.to_owned(), bytes) })
         })
     }
 
@@ -96,11 +110,15 @@ impl Map {
         Box::pin(async move { self.lock().claimed.remove(&id).is_some() })
     }
 
-    fn read(&self, offset: i64) -> BoxedFuture<'_, Vec<(i64, Vec<u8>)>> {
+    fn read(&self, offset: i64) -> BoxedFuture<'_, Vec<Event>> {
         Box::pin(async move {
             let tables = self.lock();
             let page = tables.events.range(offset + 1..).take(PAGE);
-            page.map(|(offset, bytes)| (*offset, bytes.clone())).collect()
+            let event = |(offset, bytes): (&i64, &Vec<u8>)| Event {
+                offset: *offset,
+                texts: (store::QUEUE.to_owned(), None, bytes.clone()),
+            };
+            page.map(event).collect()
         })
     }
 }
@@ -141,8 +159,8 @@ fn floor_drain(round: &Round<'_>) -> Result<f64> {
     Ok(drain(round, round.plan.jobs, 1, move || {
         let map = map.clone();
         async move {
-            match map.claim().await {
-                Some((id, _)) => usize::from(map.ack(id).await),
+            match map.claim("worker-1").await {
+                Some(job) => usize::from(map.ack(job.id).await),
                 None => 0,
             }
         }
@@ -155,6 +173,6 @@ fn floor_read(round: &Round<'_>) -> Result<f64> {
     map.lock().events = (1..).zip(vec![bytes; round.plan.events]).collect();
     store::paged(round, async |offset| {
         let page = map.read(offset).await;
-        Ok((page.len(), page.last().map_or(offset, |(offset, _)| *offset)))
+        Ok((page.len(), page.last().map_or(offset, |event| event.offset)))
     })
 }
