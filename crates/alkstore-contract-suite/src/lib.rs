@@ -46,6 +46,7 @@ mod domain;
 mod harness;
 mod job;
 mod lock;
+pub mod model;
 mod name;
 mod notify;
 mod open;
