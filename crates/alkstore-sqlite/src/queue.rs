@@ -55,10 +55,19 @@ impl SqliteQueue {
     pub(crate) async fn claim(&self, worker_id: &str, n: i64) -> Result<Vec<SqliteJob>> {
         let Shared { core, name, ledger } = &*self.shared;
         let mut jobs = Vec::new();
+        let mut promoted = false;
         loop {
             let left = n.saturating_sub(number(jobs.len()));
             let (queue, worker) = (name.clone(), worker_id.to_owned());
-            let claimed = core.write(move |write| claim(write, &queue, &worker, left)).await?;
+            let claimed = core.write(move |write| {
+                // Once is enough: later it would bring back claims of this batch that lapse at once.
+                if !promoted && promote(write, &queue)?.more {
+                    return Ok(None);
+                }
+                claim(write, &queue, &worker, left).map(Some)
+            });
+            let Some(claimed) = claimed.await? else { continue };
+            promoted = true;
             let claims = claimed.jobs.iter().map(|job| (job.row.id, job.claims, job.due_us));
             ledger.record(core.clock.now_us(), claims);
             let handle = |job| SqliteJob::new(&self.shared, job);
@@ -267,6 +276,7 @@ pub(crate) struct Claimed {
     more: bool,
 }
 
+/// Claims from the ready lane; due jobs must have been promoted to it.
 pub(crate) fn claim(
     write: &mut Write<'_>,
     queue: &str,
@@ -274,9 +284,6 @@ pub(crate) fn claim(
     n: i64,
 ) -> rusqlite::Result<Claimed> {
     let mut jobs = Vec::new();
-    if promote(write, queue)?.more {
-        return Ok(Claimed { jobs, more: true });
-    }
     let now_us = write.now_us();
     let mut lease = write.prepared(&sql::QUEUE_CLAIM)?;
     let mut limit = n.min(CHUNK);
@@ -317,9 +324,9 @@ fn take(job: &mut LiveJob, worker_id: &str, now_us: i64) {
 
 /// What a chunk of maintenance did, and whether there is more to do.
 #[derive(Debug)]
-struct Chunk {
+pub(crate) struct Chunk {
     swept: i64,
-    more: bool,
+    pub(crate) more: bool,
 }
 
 impl Chunk {
@@ -330,7 +337,7 @@ impl Chunk {
 }
 
 /// Brings timed jobs whose time has come to the ready lane; buries those without attempts left.
-fn promote(write: &mut Write<'_>, queue: &str) -> rusqlite::Result<Chunk> {
+pub(crate) fn promote(write: &mut Write<'_>, queue: &str) -> rusqlite::Result<Chunk> {
     let now_us = write.now_us();
     let due = write.all(&sql::QUEUE_DUE, params![queue, now_us, CHUNK], |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?))

@@ -3,7 +3,7 @@
 use rusqlite::StatementStatus::VmStep;
 
 use crate::conn::{Session, Write, WriterSession, prepare};
-use crate::queue::claim;
+use crate::queue::{claim, promote};
 use crate::sql::{self, Stmt};
 use crate::{Durability, SqliteOpts};
 
@@ -111,12 +111,14 @@ fn steps(n: i64) -> i64 {
     session.run(&sql::BEGIN, []).unwrap();
     let mut write = Write::new(&session);
     let mut claimed = 0;
+    while promote(&mut write, "q").unwrap().more {}
     while claimed < 10 {
         claimed += claim(&mut write, "q", "w", 10).unwrap().jobs.len();
     }
     for stmt in CLAIM {
         session.prepared(stmt).unwrap().reset_status(VmStep);
     }
+    assert!(!promote(&mut write, "q").unwrap().more);
     assert_eq!(claim(&mut write, "q", "w", 10).unwrap().jobs.len(), 10);
     let count = |stmt: &&Stmt| i64::from(session.prepared(stmt).unwrap().get_status(VmStep));
     let steps = CLAIM.iter().map(count).sum();
