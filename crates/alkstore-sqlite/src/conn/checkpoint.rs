@@ -1,7 +1,8 @@
 //! Checkpoints, off the commit path: a thread with a connection of its own.
 //!
-//! While the writer goes on, a checkpoint cannot catch up with it; past a bound the writer helps
-//! between two commits, when little is left to copy.
+//! While the writer goes on, the thread cannot quite catch up with it. Past a bound the writer
+//! copies the rest between two commits, right after the thread has copied the bulk: the next
+//! commit then starts the file over.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,8 +18,11 @@ use crate::error::Fault;
 
 /// The thread copies pages back each time that the `-wal` file has grown by so many.
 const START_FRAMES: i32 = 1_000;
-/// Pages from which the writer finishes the job, so that the file starts over.
+/// Pages from which the writer copies the rest.
 const HELP_FRAMES: i32 = 4 * START_FRAMES;
+/// Pages after which all that is done again, if the file did not start over: a reader or
+/// another checkpoint was in the way.
+const RETRY_FRAMES: i32 = 256;
 /// Pages from which a file that does not start over is worth a warning.
 const TELL_FRAMES: i32 = 16_384;
 
@@ -36,9 +40,33 @@ pub(super) struct Trigger {
     last_frames: i32,
     /// Pages at which the thread starts next.
     start_at: i32,
-    /// Pages at which the writer helps next; a reader may keep its help from succeeding.
-    help_at: i32,
     pinned: Pinned,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    thread: Thread,
+    stopped: bool,
+}
+
+/// What the thread does. The writer leaves it alone until it is done.
+#[derive(Clone, Copy, Debug, Default)]
+enum Thread {
+    #[default]
+    Idle,
+    Wanted,
+    Running,
+    Done(Copied),
+}
+
+/// What a checkpoint came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Copied {
+    All,
+    /// Pages that a reader needs were left, in a file of so many.
+    Part(i32),
+    /// Another checkpoint was running, or it failed.
+    Nothing,
 }
 
 /// Notices a `-wal` file that cannot start over since a reader still needs what is in it.
@@ -49,22 +77,20 @@ struct Pinned {
 }
 
 impl Pinned {
-    /// The file's pages if that should be told: at 64 MB of 4 kB pages, and at each doubling.
-    fn seen(&mut self, pages: i32, copied: i32) -> Option<i32> {
-        if copied >= pages {
-            self.tell_at = TELL_FRAMES;
-        } else if pages >= self.tell_at {
-            self.tell_at = pages.saturating_mul(2);
-            return Some(pages);
+    /// True for a part of 64 MB of 4 kB pages, and at each doubling.
+    fn is_to_be_told(&mut self, copied: Copied) -> bool {
+        match copied {
+            Copied::Part(pages) if pages >= self.tell_at => {
+                self.tell_at = pages.saturating_mul(2);
+                true
+            }
+            Copied::Part(_) | Copied::Nothing => false,
+            Copied::All => {
+                self.tell_at = TELL_FRAMES;
+                false
+            }
         }
-        None
     }
-}
-
-#[derive(Debug, Default)]
-struct State {
-    wanted: bool,
-    stopped: bool,
 }
 
 impl Checkpointer {
@@ -73,7 +99,6 @@ impl Checkpointer {
             shared: Arc::default(),
             last_frames: 0,
             start_at: START_FRAMES,
-            help_at: HELP_FRAMES,
             pinned: Pinned { tell_at: TELL_FRAMES },
         };
         let (ending, running) = watch::channel(());
@@ -88,7 +113,8 @@ impl Checkpointer {
                             .inspect_err(|error| tracing::warn!(%error, "cannot checkpoint"))
                             .ok();
                     }
-                    connection.as_ref().and_then(checkpoint);
+                    let copied = connection.as_ref().map_or(Copied::Nothing, checkpoint);
+                    waiting.lock().thread = Thread::Done(copied);
                 }
                 drop(connection);
                 drop(ending);
@@ -126,21 +152,33 @@ impl Trigger {
         }
         if frames < self.last_frames {
             self.start_at = START_FRAMES;
-            self.help_at = HELP_FRAMES;
         }
         self.last_frames = frames;
-        if frames >= self.help_at {
-            self.help_at = frames.saturating_add(HELP_FRAMES);
-            self.start_at = frames.saturating_add(START_FRAMES);
-            if let Some((pages, copied)) = checkpoint(session.connection())
-                && let Some(pages) = self.pinned.seen(pages, copied)
-            {
-                tracing::warn!(pages, "a reader keeps the -wal file from starting over; it grows");
+        let thread = self.lock().thread;
+        match thread {
+            Thread::Done(copied) if frames >= HELP_FRAMES => {
+                self.lock().thread = Thread::Idle;
+                self.help(session, copied);
+                // All may be copied now, but somebody may be reading at the next commit.
+                self.start_at = frames.saturating_add(RETRY_FRAMES);
             }
-        } else if frames >= self.start_at {
-            self.start_at = frames.saturating_add(START_FRAMES);
-            self.lock().wanted = true;
-            self.shared.1.notify_one();
+            Thread::Idle | Thread::Done(_) if frames >= self.start_at => {
+                self.lock().thread = Thread::Wanted;
+                self.shared.1.notify_one();
+                self.start_at = frames.saturating_add(START_FRAMES);
+            }
+            _ => {}
+        }
+    }
+
+    /// Copies the rest, if the thread has just copied all that it found.
+    fn help(&mut self, session: &Session, mut copied: Copied) {
+        if copied == Copied::All {
+            copied = checkpoint(session.connection());
+        }
+        if self.pinned.is_to_be_told(copied) {
+            let pages = self.last_frames;
+            tracing::warn!(pages, "a reader keeps the -wal file from starting over; it grows");
         }
     }
 
@@ -151,24 +189,26 @@ impl Trigger {
     /// Waits until a checkpoint is wanted; `false` once stopped.
     fn wait(&self) -> bool {
         let mut state = self.lock();
-        while !state.wanted && !state.stopped {
+        while !matches!(state.thread, Thread::Wanted) && !state.stopped {
             state = self.shared.1.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        state.wanted = false;
+        state.thread = Thread::Running;
         !state.stopped
     }
 }
 
-/// Copies what it can without waiting for anybody: the file's pages, and how many are copied.
-/// A failure leaves the file longer.
-fn checkpoint(connection: &Connection) -> Option<(i32, i32)> {
+/// Copies what it can without waiting for anybody. A failure leaves the file longer.
+fn checkpoint(connection: &Connection) -> Copied {
     match connection.wal_checkpoint_v2(Some("main"), CheckpointMode::PASSIVE) {
-        Ok(pages) => Some(pages),
+        Ok((pages, copied)) if copied >= pages => Copied::All,
+        Ok((pages, _)) => Copied::Part(pages),
         // Another checkpoint is running.
-        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => None,
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => {
+            Copied::Nothing
+        }
         Err(error) => {
             tracing::warn!(%error, "checkpoint failed");
-            None
+            Copied::Nothing
         }
     }
 }
@@ -180,11 +220,10 @@ mod tests {
     #[test]
     fn a_pinned_file_is_told_of_at_each_doubling() {
         let mut pinned = Pinned { tell_at: TELL_FRAMES };
-        assert_eq!(pinned.seen(16_000, 0), None);
-        assert_eq!(pinned.seen(20_000, 4_000), Some(20_000));
-        assert_eq!(pinned.seen(39_999, 4_000), None);
-        assert_eq!(pinned.seen(40_000, 4_000), Some(40_000));
-        assert_eq!(pinned.seen(50_000, 50_000), None, "it is free again");
-        assert_eq!(pinned.seen(20_000, 0), Some(20_000));
+        let told = [16_000, 20_000, 39_999, 40_000].map(Copied::Part);
+        let told = told.map(|part| pinned.is_to_be_told(part));
+        assert_eq!(told, [false, true, false, true]);
+        assert!(!pinned.is_to_be_told(Copied::All));
+        assert!(pinned.is_to_be_told(Copied::Part(20_000)));
     }
 }

@@ -14,6 +14,12 @@ use crate::error::Fault;
 use crate::migrate::{migrate, refuse_newer};
 use crate::{Durability, SqliteOpts};
 
+/// Bytes that the `-wal` file keeps when it starts over.
+const WAL_SIZE: i64 = 32 << 20;
+
+/// The oldest SQLite that the engine is tested on.
+const OLDEST: (i32, &str) = (3_040_000, "3.40.0");
+
 /// Opens the writer's connection on a file with an up-to-date schema.
 pub(crate) fn prepare(path: &Path, opts: &SqliteOpts) -> Result<WriterSession> {
     let connection = connect(path, opts.create).map_err(|error| Fault::open(path, error))?;
@@ -46,6 +52,9 @@ pub(super) fn checkpointer(path: &Path, durability: Durability) -> rusqlite::Res
 
 /// Refuses a path or options that cannot work.
 pub(super) fn check(path: &Path, opts: &SqliteOpts) -> Result<(), Fault> {
+    if rusqlite::version_number() < OLDEST.0 {
+        return Err(Fault::OldSqlite { found: rusqlite::version(), oldest: OLDEST.1 });
+    }
     if opts.poll_interval.is_zero() {
         return Err(Fault::Zero("poll_interval"));
     }
@@ -114,7 +123,8 @@ fn configure(connection: &Connection, opts: &SqliteOpts) -> rusqlite::Result<()>
     connection.busy_timeout(Duration::ZERO)?;
     connection.pragma_update(None, "synchronous", synchronous(opts.durability))?;
     connection.pragma_update(None, "temp_store", "memory")?;
-
+    // Of the -wal file, after a large transaction or a long reader.
+    connection.pragma_update(None, "journal_size_limit", WAL_SIZE)?;
     Ok(())
 }
 

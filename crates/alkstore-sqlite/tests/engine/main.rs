@@ -3,10 +3,15 @@
 
 mod busy;
 mod cancel;
+mod close;
 mod hostile_sql;
 mod ids;
+mod killed;
 mod open;
+mod processes;
+mod schedules;
 mod transaction;
+mod wal;
 
 use std::future::Future;
 use std::path::Path;
