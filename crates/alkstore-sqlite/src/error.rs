@@ -27,6 +27,8 @@ pub(crate) enum Fault {
         path.display()
     )]
     NetworkFileSystem { path: PathBuf, kind: &'static str },
+    #[error("SQLite {found} is too old: {oldest} or later is needed, or the feature \"bundled\"")]
+    OldSqlite { found: &'static str, oldest: &'static str },
     #[error("the database file {} was deleted or replaced: open the store anew", .0.display())]
     Gone(PathBuf),
     #[error("cannot open {}", path.display())]
