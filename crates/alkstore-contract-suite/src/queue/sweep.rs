@@ -153,6 +153,8 @@ async fn retention_counts_from_the_death(f: Arc<dyn StoreFactory>) {
     let queue = store.queue("q", opts).await.unwrap();
     let id = put(&*queue).await;
     let claim = take(&*queue).await;
+    let created_at = claim.job().created_at;
+    eventually(Duration::from_secs(10), async || (now_s() >= created_at + 2).then_some(())).await;
     let start = Instant::now();
     assert!(claim.fail(None).await.unwrap());
     let died_at = job(&*queue, id).await.died_at.unwrap();
@@ -165,18 +167,27 @@ async fn retention_counts_from_the_death(f: Arc<dyn StoreFactory>) {
     assert!(start.elapsed() > Duration::from_secs(1), "early: {:?}", start.elapsed());
 }
 
-/// A sweep touches no other queue and no outbox.
+/// A sweep, and a claim, touch no other queue and no outbox.
 async fn sweep_stays_in_its_queue(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
     let other = store.queue("r", Default::default()).await.unwrap();
     let outbox = store.outbox("q").await.unwrap();
     let opts = EnqueueOpts { expires: Some(0), ..Default::default() };
     outbox.enqueue(json!(1), opts).await.unwrap();
+    let opts = QueueOpts { max_attempts: 1, dead_letter_retention_s: Some(0), ..LAPSING };
+    let purged = store.queue("r", opts).await.unwrap();
+    let dead = expired(&*purged).await;
+    assert_eq!(other.sweep_expired().await.unwrap(), 1);
+    let exhausted = put(&*purged).await;
+    take(&*purged).await;
     let theirs = expired(&*other).await;
     let queue = store.queue("q", Default::default()).await.unwrap();
     assert_eq!(queue.sweep_expired().await.unwrap(), 0);
+    assert!(queue.claim_one("w").await.unwrap().is_none());
     assert_eq!(job(&*other, theirs).await.state, JobState::Pending);
-    assert_eq!(other.sweep_expired().await.unwrap(), 1);
+    assert_eq!(job(&*other, exhausted).await.state, JobState::Processing);
+    assert_eq!(job(&*other, dead).await.state, JobState::Dead);
+    assert_eq!(other.sweep_expired().await.unwrap(), 3);
     assert_eq!(store.jobs("outbox:q", Some(JobState::Pending), None, 9).await.unwrap().len(), 1);
 }
 
