@@ -239,6 +239,21 @@ async fn consumers_are_placed(f: Arc<dyn StoreFactory>) {
     assert_eq!(shown().await, [at(false), behind(0, true), far]);
 }
 
+/// A checkpoint is ahead if its own stream never got there, whatever others have published.
+async fn a_checkpoint_beyond_its_own_stream_is_ahead(f: Arc<dyn StoreFactory>) {
+    let store = open(&f).await;
+    let stream = store.stream("s").await.unwrap();
+    let own = publish(&*stream, 1).await[0];
+    let foreign = publish(&*store.stream("t").await.unwrap(), 3).await[2];
+    stream.save_offset("c", foreign.max(own + 1)).await.unwrap();
+    assert!(store.consumers("s").await.unwrap()[0].ahead_of_log);
+    stream.trim_to(i64::MAX).await.unwrap();
+    stream.save_offset("at its end", own).await.unwrap();
+    let shown = store.consumers("s").await.unwrap();
+    let ahead: Vec<bool> = shown.iter().map(|info| info.ahead_of_log).collect();
+    assert_eq!(ahead, [false, true], "trimmed events were given out: {shown:?}");
+}
+
 /// Held locks are shown with their time left, the scheduler's too; lapsed ones are not.
 async fn held_locks_are_shown(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
@@ -320,6 +335,7 @@ cases!("ops":
     jobs_are_filtered_by_state,
     streams_are_measured,
     consumers_are_placed,
+    a_checkpoint_beyond_its_own_stream_is_ahead,
     held_locks_are_shown,
     schedules_are_listed_by_name,
     operators_names_are_validated,

@@ -36,6 +36,24 @@ async fn each_boundary_fires_once(f: Arc<dyn StoreFactory>) {
     assert_eq!(info.last_fire_at, Some(info.next_fire_at - 1));
 }
 
+/// The last boundary that fired is known until the schedule is removed.
+async fn the_last_fire_outlives_a_changed_spec(f: Arc<dyn StoreFactory>) {
+    let store = open(&f).await;
+    every(&store, "s", "@every 1s").await;
+    let runner = Runner::lead(&store).await;
+    fired_at_least(&store, 1).await;
+    runner.stop().await.unwrap();
+    let last = only(&store).await.last_fire_at;
+    assert!(last.is_some());
+    for spec in ["@every 1s", "@every 1h"] {
+        every(&store, "s", spec).await;
+        assert_eq!(only(&store).await.last_fire_at, last, "{spec}");
+    }
+    assert!(store.unschedule("s").await.unwrap());
+    every(&store, "s", "@every 1h").await;
+    assert_eq!(only(&store).await.last_fire_at, None);
+}
+
 /// Without a runner nothing fires; a runner that comes later catches up what elapsed.
 async fn missed_boundaries_are_caught_up(f: Arc<dyn StoreFactory>) {
     let store = open(&f).await;
@@ -188,6 +206,7 @@ async fn a_sleeping_leader_renews(f: Arc<dyn StoreFactory>) {
 
 cases!("schedule":
     each_boundary_fires_once,
+    the_last_fire_outlives_a_changed_spec,
     missed_boundaries_are_caught_up,
     a_fire_ends_a_wait;
     clock:
