@@ -17,6 +17,8 @@ pub(crate) enum Fault {
     Memory,
     #[error("{} is a directory: give the path of the database file in it", .0.display())]
     Directory(PathBuf),
+    #[error("{} is not a file: give the path of the database file", .0.display())]
+    NotAFile(PathBuf),
     #[error("the folder {} does not exist: create it first", .0.display())]
     NoFolder(PathBuf),
     #[error("{} does not exist, and SqliteOpts::create is false", .0.display())]
@@ -67,6 +69,8 @@ pub(crate) enum Fault {
          the connection works: use savepoints, and the handle to end it"
     )]
     Refused(#[source] rusqlite::Error),
+    #[error("the store's writer runs this closure: use the closure's own methods")]
+    OnTheWriter,
     #[error("the operation panicked in the store")]
     Panicked,
     #[error("cannot start a thread")]

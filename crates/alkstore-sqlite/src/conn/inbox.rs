@@ -3,7 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use alkstore::Result;
@@ -35,6 +36,7 @@ pub(crate) struct Inbox {
     callers: AtomicUsize,
     /// For a caller that is alone.
     attend: Patience,
+    writer: OnceLock<ThreadId>,
     ended: watch::Sender<bool>,
 }
 
@@ -130,13 +132,16 @@ impl Inbox {
             linger: Patience::new(LINGER),
             callers: AtomicUsize::new(0),
             attend: Patience::new(ATTEND),
+            writer: OnceLock::new(),
             ended: watch::Sender::new(false),
         });
         let writer = Writer::new(surroundings, inbox.clone());
-        std::thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("alkstore-writer".into())
             .spawn(move || writer.run())
             .map_err(Fault::Thread)?;
+        // It is set before anybody can leave work.
+        let _ = inbox.writer.set(thread.thread().id());
         Ok(inbox)
     }
 
@@ -148,23 +153,30 @@ impl Inbox {
     {
         let (answer, answered) = oneshot::channel();
         let op = Box::new(Single::new(f, mode, answer));
-        if !self.push(Entry::Op(op, Instant::now())) {
-            return Err(store_closed());
-        }
+        self.push(Entry::Op(op, Instant::now()))?;
         receive(answered, self).await
     }
 
-    pub(super) fn push(&self, entry: Entry) -> bool {
+    fn push(&self, entry: Entry) -> Result<()> {
+        self.refuse_writer()?;
         let mut state = self.lock();
         if state.closed {
-            return false;
+            return Err(store_closed());
         }
         let wake = self.enter(&mut state, entry);
         drop(state);
         if wake {
             self.arrived.notify_one();
         }
-        true
+        Ok(())
+    }
+
+    /// Errs on the writer's own thread, which would wait for itself.
+    fn refuse_writer(&self) -> Result<(), Fault> {
+        match self.writer.get() {
+            Some(writer) if *writer == thread::current().id() => Err(Fault::OnTheWriter),
+            _ => Ok(()),
+        }
     }
 
     /// Takes an entry in; `true` if the writer must be woken for it.
@@ -319,6 +331,7 @@ impl Inbox {
 
     /// Leaves a step for the writer.
     fn push_step(&self, id: LeaseId, step: Step) -> Result<()> {
+        self.refuse_writer()?;
         let mut state = self.lock();
         let wake = if let Some(lease) = state.leases.get_mut(&id) {
             if let Some(why) = lease.gone {

@@ -17,8 +17,8 @@ use crate::{Durability, SqliteOpts};
 /// Bytes that the `-wal` file keeps when it starts over.
 const WAL_SIZE: i64 = 32 << 20;
 
-/// The oldest SQLite that the engine is tested on.
-const OLDEST: (i32, &str) = (3_040_000, "3.40.0");
+/// The oldest SQLite that the driver links with.
+const OLDEST: (i32, &str) = (3_044_000, "3.44.0");
 
 /// Opens the writer's connection on a file with an up-to-date schema.
 pub(crate) fn prepare(path: &Path, opts: &SqliteOpts) -> Result<WriterSession> {
@@ -67,6 +67,9 @@ pub(super) fn check(path: &Path, opts: &SqliteOpts) -> Result<(), Fault> {
     if path.is_dir() {
         return Err(Fault::Directory(path.to_owned()));
     }
+    if path.exists() && !path.is_file() {
+        return Err(Fault::NotAFile(path.to_owned()));
+    }
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
             return Err(Fault::NoFolder(folder.to_owned()));
@@ -84,7 +87,7 @@ pub(super) fn check(path: &Path, opts: &SqliteOpts) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A path is a path: without the URI flag nothing in it has a meaning.
+/// A path is a path: an absolute one is never taken for a URI, which would begin with `file:`.
 fn connect(path: &Path, create: bool) -> rusqlite::Result<Connection> {
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);

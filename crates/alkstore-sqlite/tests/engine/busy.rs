@@ -12,6 +12,7 @@ use alkstore::ops::Inspect;
 use alkstore::{BoxedFuture, QueueOpts, Store, TxHandle};
 use alkstore_sqlite::{SqliteOpts, SqliteStore};
 use alkstore_testkit::{Parent, TempDb, roles};
+use futures_util::FutureExt;
 use rusqlite::TransactionBehavior;
 use serde_json::json;
 
@@ -221,6 +222,43 @@ async fn opening_takes_no_write_lock() {
     let waiting = events.publish(json!(2));
     Box::new(tx).commit().await.unwrap();
     soon(waiting).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_somebody_keeps_for_himself_is_an_error_in_time() {
+    let db = TempDb::new();
+    soon(open(&db).close()).await;
+    let keeper = foreign(&db);
+    keeper.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT").unwrap();
+    let since = Instant::now();
+    let opts = SqliteOpts { busy_timeout: WHILE, ..normal() };
+    let error = SqliteStore::open(&db, opts).unwrap_err();
+    assert_busy(&error, since, &["cannot open", "test.db", "database is locked"]);
+    drop(keeper);
+    open(&db);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closure_that_waits_for_its_own_writer_gets_an_error() {
+    let db = TempDb::new();
+    let store = open(&db);
+    let inner = store.clone();
+    let says = "runs this closure: use the closure's own methods";
+    let write = store.write(move |tx| {
+        let nested = inner.write(|tx| tx.publish("events", json!("nested")));
+        let nested = nested.now_or_never().expect("an answer at once");
+        assert!(said(&nested.unwrap_err()).contains(says));
+        let step = async {
+            let mut tx = inner.begin().await?;
+            tx.publish_tx("events", json!("nested")).await
+        };
+        let nested = step.now_or_never().expect("an answer at once");
+        assert!(said(&nested.unwrap_err()).contains(says));
+        tx.publish("events", json!("outer"))
+    });
+    soon(write).await.unwrap();
+    let events = store.stream("events").await.unwrap();
+    assert_eq!(events.read_since(0, 10).await.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -172,3 +172,21 @@ async fn a_store_that_could_not_store_its_ids_does_not_lower_those_of_others() {
     let ids = take_plain(&open(&db)).await;
     assert!(ids[0] > last[0] && ids[1] > last[1], "{ids:?} after {last:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_given_out_again_after_all_rows_are_gone_and_the_file_is_packed() {
+    let db = database();
+    let mut last = [0, 0];
+    for _ in 0..3 {
+        let store = open(&db);
+        let ids = take_plain(&store).await;
+        assert!(ids[0] > last[0] && ids[1] > last[1], "{ids:?} after {last:?}");
+        last = ids;
+        let queue = store.queue("jobs", QueueOpts::default()).await.unwrap();
+        assert!(queue.cancel(ids[0]).await.unwrap());
+        assert_eq!(store.stream("events").await.unwrap().trim_to(i64::MAX).await.unwrap(), 1);
+        foreign(&db).execute_batch("VACUUM").unwrap();
+        soon(store.close()).await;
+        foreign(&db).execute_batch("VACUUM").unwrap();
+    }
+}

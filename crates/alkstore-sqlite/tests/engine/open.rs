@@ -24,7 +24,10 @@ fn contents(folder: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
 
 /// Checks that the path is refused with words that help, and that nothing has changed beside it.
 fn assert_refused(path: &Path, opts: SqliteOpts, says: &[&str]) {
-    let folder = path.parent().filter(|folder| folder.is_dir());
+    // Only a folder of the test's own stays as it is.
+    let shared = std::env::temp_dir();
+    let own = |folder: &&Path| folder.is_dir() && folder.starts_with(&shared) && *folder != shared;
+    let folder = path.parent().filter(own);
     let before = folder.map(contents);
     let error = SqliteStore::open(path, opts).expect_err("a refusal");
     for part in says {
@@ -43,6 +46,11 @@ fn paths_that_are_no_file() {
     fs::write(db.dir().join("file"), "x").unwrap();
     let below = db.dir().join("file").join("test.db");
     assert_refused(&below, normal(), &["file", "does not exist"]);
+    let socket = db.dir().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    assert_refused(&socket, normal(), &["is not a file"]);
+    let device = SqliteStore::open("/dev/null", normal()).unwrap_err();
+    assert!(said(&device).contains("is not a file"), "{device:?}");
     for memory in ["", ":memory:"] {
         assert_refused(Path::new(memory), normal(), &["MemStore"]);
     }
@@ -77,6 +85,41 @@ fn files_that_are_no_database() {
     // An empty file is an empty database.
     fs::write(db.path(), "").unwrap();
     open(&db);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_database_is_an_error_of_what_needs_the_damaged_part() {
+    let db = TempDb::new();
+    let store = open(&db);
+    let queue = store.queue("jobs", QueueOpts::default()).await.unwrap();
+    let jobs = vec![(json!("x".repeat(1_000)), Default::default()); 1_000];
+    let ids = queue.enqueue_batch(jobs).await.unwrap();
+    soon(store.close()).await;
+    let mut bytes = fs::read(db.path()).unwrap();
+    let middle = bytes.len() / 4..bytes.len() / 4 * 3;
+    bytes[middle].fill(0xa5);
+    fs::write(db.path(), bytes).unwrap();
+
+    let store = open(&db);
+    let queue = store.queue("jobs", QueueOpts::default()).await.unwrap();
+    let mut failed = 0;
+    for id in ids {
+        match soon(queue.get_job(id)).await {
+            Ok(job) => assert!(job.is_none_or(|job| job.payload.len() == 1_002)),
+            Err(error) => {
+                assert!(said(&error).contains("malformed") && !error.is_transient(), "{error:?}");
+                failed += 1;
+            }
+        }
+    }
+    assert!(failed > 100, "{failed}");
+    let claimed = soon(queue.claim_batch("me", 1_000)).await;
+    assert!(claimed.is_err_and(|error| said(&error).contains("malformed")));
+    // What lies elsewhere works.
+    let stream = store.stream("events").await.unwrap();
+    stream.publish(json!(1)).await.unwrap();
+    assert_eq!(stream.read_since(0, 10).await.unwrap().len(), 1);
+    soon(store.close()).await;
 }
 
 #[test]

@@ -67,16 +67,15 @@ async fn each_boundary_fires_once_though_leaders_are_killed() {
     let led = leader(&store).await.expect("somebody fires");
     let victim = children.iter().position(|child| child.id() == led).unwrap();
     children.remove(victim).kill();
-    // In the middle of the first one's ticks, or between them; its lease runs out first.
-    let (_, before) = boundaries_and_jobs(&store, &firsts).await;
+    // In the middle of a tick, or between two; its lease runs out first. Then what was missed is
+    // caught up.
     eventually("the other one takes over", async || {
-        leader(&store).await == Some(children[0].id()) && fired(before).await
+        leader(&store).await == Some(children[0].id()) && fired(20 * 10).await
     })
     .await;
     children.remove(0).kill();
     let (boundaries, jobs) = boundaries_and_jobs(&store, &firsts).await;
     assert_eq!(jobs, boundaries);
-    assert!(boundaries > 20 * 10, "{boundaries}: what was missed is caught up");
     let queue = store.queue("ticks", QueueOpts::default()).await.unwrap();
     assert_eq!(i64::try_from(queue.claim_batch("me", 100_000).await.unwrap().len()).unwrap(), jobs);
     assert_sound(&db);
