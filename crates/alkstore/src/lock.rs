@@ -14,8 +14,11 @@ pub trait Lock: Send + Sync {
     /// The lock's name.
     fn name(&self) -> &str;
 
-    /// Grows with every new acquisition in the store, for ever.
-    fn fencing_token(&self) -> i64;
+    /// Grows with every new acquisition in the store, for ever. 0 from an engine without tokens;
+    /// those of this project have them.
+    fn fencing_token(&self) -> i64 {
+        0
+    }
 
     /// A full `ttl` seconds from now; `false` once it was released or taken over.
     ///

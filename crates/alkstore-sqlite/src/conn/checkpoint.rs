@@ -4,7 +4,6 @@
 //! copies the rest between two commits, right after the thread has copied the bulk: the next
 //! commit then starts the file over.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use alkstore::Result;
@@ -12,6 +11,7 @@ use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
 use tokio::sync::watch;
 
+use super::file::DbFile;
 use super::{Session, open};
 use crate::SqliteOpts;
 use crate::error::Fault;
@@ -94,7 +94,7 @@ impl Pinned {
 }
 
 impl Checkpointer {
-    pub(super) fn start(path: PathBuf, opts: &SqliteOpts) -> Result<Self> {
+    pub(super) fn start(file: &Arc<DbFile>, opts: &SqliteOpts) -> Result<Self> {
         let trigger = Trigger {
             shared: Arc::default(),
             last_frames: 0,
@@ -102,14 +102,15 @@ impl Checkpointer {
             pinned: Pinned { tell_at: TELL_FRAMES },
         };
         let (ending, running) = watch::channel(());
-        let (waiting, durability) = (trigger.clone(), opts.durability);
+        let (waiting, durability, file) = (trigger.clone(), opts.durability, file.clone());
         std::thread::Builder::new()
             .name("alkstore-checkpoint".into())
             .spawn(move || {
+                let connected = file.connected();
                 let mut connection = None;
                 while waiting.wait() {
                     if connection.is_none() {
-                        connection = open::checkpointer(&path, durability)
+                        connection = open::checkpointer(file.path(), durability)
                             .inspect_err(|error| tracing::warn!(%error, "cannot checkpoint"))
                             .ok();
                     }
@@ -117,6 +118,7 @@ impl Checkpointer {
                     waiting.lock().thread = Thread::Done(copied);
                 }
                 drop(connection);
+                drop(connected);
                 drop(ending);
             })
             .map_err(Fault::Thread)?;

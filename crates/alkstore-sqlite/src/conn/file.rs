@@ -1,7 +1,9 @@
 //! The database file: that it is still the one that was opened, and what it lies on.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::error::Fault;
 
@@ -11,12 +13,40 @@ pub(crate) struct DbFile {
     path: PathBuf,
     identity: Option<Identity>,
     gone: AtomicBool,
+    /// Connections of this store but for the writer's.
+    connections: AtomicUsize,
+}
+
+/// A connection that is open, but for the writer's.
+#[derive(Debug)]
+pub(crate) struct Connected(Arc<DbFile>);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Release);
+    }
 }
 
 impl DbFile {
     pub(super) fn new(path: PathBuf) -> Self {
         let identity = identity(&path);
-        Self { path, identity, gone: AtomicBool::new(false) }
+        let (gone, connections) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Self { path, identity, gone, connections }
+    }
+
+    /// Counts a connection until the value is dropped, which must be after it is closed.
+    pub(crate) fn connected(self: &Arc<Self>) -> Connected {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        Connected(self.clone())
+    }
+
+    /// Waits until the writer's connection is the only one, but not for ever. Of two that close at
+    /// the same moment neither takes itself for the last one, which tidies up.
+    pub(super) fn outlast_others(&self, longest: Duration) {
+        let started = Instant::now();
+        while self.connections.load(Ordering::Acquire) > 0 && started.elapsed() < longest {
+            std::thread::park_timeout(Duration::from_micros(200));
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {

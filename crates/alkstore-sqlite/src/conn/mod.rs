@@ -73,8 +73,8 @@ impl Core {
         let session = open::prepare(&path, &opts)?;
         let file = Arc::new(DbFile::new(path));
         let hub = Hub::new();
-        let readers = Readers::start(file.path(), &opts)?;
-        let checkpointer = Checkpointer::start(file.path().to_owned(), &opts)?;
+        let readers = Readers::start(&file, &opts)?;
+        let checkpointer = Checkpointer::start(&file, &opts)?;
         let inbox = Inbox::start(Surroundings {
             session,
             file: file.clone(),

@@ -55,12 +55,11 @@ impl Patience {
     }
 
     fn begin(&self) -> Option<Instant> {
-        if self.pass.load(Ordering::Relaxed) > 0 {
-            // A lost update only shifts the next try.
-            self.pass.fetch_sub(1, Ordering::Relaxed);
-            return None;
+        let fewer = |pass: u32| pass.checked_sub(1);
+        match self.pass.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer) {
+            Ok(_) => None,
+            Err(_) => Some(Instant::now()),
         }
-        Some(Instant::now())
     }
 
     fn step<T>(&self, started: Instant, look: &mut impl FnMut() -> Look<T>) -> Poll<Option<T>> {

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
@@ -10,6 +9,7 @@ use alkstore::Result;
 use alkstore::engine::store_closed;
 use tokio::sync::{oneshot, watch};
 
+use super::file::DbFile;
 use super::inbox::{ATTEND, LINGER};
 use super::patience::{Caller, Look, Patience};
 use super::{Session, open, unanswered};
@@ -52,19 +52,21 @@ impl std::fmt::Debug for Queue {
 }
 
 impl Readers {
-    pub(super) fn start(path: &Path, opts: &SqliteOpts) -> Result<Self> {
+    pub(super) fn start(file: &Arc<DbFile>, opts: &SqliteOpts) -> Result<Self> {
         let queue = Arc::new(Queue::new());
         // Each thread holds a clone of the sender: the channel closes when the last one ends.
         let (ending, running) = watch::channel(());
         // If one of them cannot be opened, dropping this ends the others.
         let readers = Self { queue, running };
         for _ in 0..opts.max_readers {
-            let session = open::reader(path, opts)?;
+            let connected = file.connected();
+            let session = open::reader(file.path(), opts)?;
             let (queue, ending) = (readers.queue.clone(), ending.clone());
             std::thread::Builder::new()
                 .name("alkstore-reader".into())
                 .spawn(move || {
                     serve(session, &queue);
+                    drop(connected);
                     drop(ending);
                 })
                 .map_err(Fault::Thread)?;

@@ -24,6 +24,9 @@ use crate::sql;
 const GROUP_OPS: usize = 512;
 const GROUP_TIME: Duration = Duration::from_millis(10);
 
+/// How long the writer's connection waits to be the last one to close.
+const LAST: Duration = Duration::from_secs(1);
+
 const GONE: &str = "its SQL or a full disk rolled it back";
 
 /// What the writer works with and tells of its commits.
@@ -71,6 +74,7 @@ impl Writer {
             self.turns.end();
             self.checkpoint.after_commit(&self.session, self.session.wal_frames());
         }
+        self.file.outlast_others(LAST);
         // The connection closes before the end is announced.
         drop(self);
         drop(end);

@@ -105,6 +105,8 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 /// Looks until it is stopped, fails, or the file is gone. The files are closed when it returns.
 fn run(watched: Watched, mut seen: Seen, hub: &Hub) -> rusqlite::Result<()> {
+    // Dropped after the session.
+    let _connected = watched.file.connected();
     let Watched { session, file, mut pace } = watched;
     while pace.next() {
         if !file.is_there() {
